@@ -46,7 +46,7 @@ JOB_EVENTS: tuple[type[events.JobsEvent], ...] = (
 
 @cache
 def find_policy(vo: str, label: str) -> JobBrokerage:
-    """The plugin for tasks of a VO and label."""
+    """Find the plugin for tasks of a VO and label."""
     policy: JobBrokerage = find(JOB_BROKERAGE, vo, label)()
     return policy
 

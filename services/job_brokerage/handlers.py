@@ -135,7 +135,7 @@ class ChunkHandlers:
             raise Permanent(f"the task's needs make no sense: {error}", task_id=event.task_id) from error
 
     async def _analysis(self, row: Mapping[str, Any], work: UnitOfWork) -> AnalysisInput:
-        """Who uses how much, and how far the task is."""
+        """Read who uses how much, and how far the task is."""
         history = await self._store.task_history(work, row["task_id"])
         usage = await self._usage.current(work.connection)
         own = await read_own(
@@ -148,7 +148,7 @@ class ChunkHandlers:
         return analysis_input(row, history, usage, own, self._parameters)
 
     async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> tuple[JobRequest, Decision]:
-        """On the world in memory; before saying no, on a world that is certainly current."""
+        """Decide on the world in memory; before saying no, on a world that is certainly current."""
         policy = self._find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
         self._snapshot.withdraw(event.chunk_id)
         seed = self._random.getrandbits(SEED_BITS)

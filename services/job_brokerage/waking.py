@@ -67,7 +67,7 @@ class QueueWaking:
         self._quotas: dict[str, float] = {}
 
     async def on_statistics_changed(self, event: StatisticsChanged) -> None:
-        """News: these queues may have room."""
+        """Note, by news, that these queues may have room."""
         self._counted_chunks.update(dict.fromkeys(event.chunk_ids))
         for chunk_id in list(self._counted_chunks)[: max(0, len(self._counted_chunks) - CHUNKS_REMEMBERED)]:
             del self._counted_chunks[chunk_id]
@@ -82,11 +82,11 @@ class QueueWaking:
             await self.look(work)
 
     def note(self) -> None:
-        """A task of this replica has begun to wait."""
+        """Note that a task of this replica has begun to wait."""
         self._waker.is_behind = True
 
     async def look(self, work: UnitOfWork) -> None:
-        """Periodic, on every replica, and after news."""
+        """Wake what has room; periodic, on every replica, and after news."""
         for cause, task_ids in (await self._waker.look(work)).items():
             work.emit(TasksWoken(task_ids=task_ids, cause=cause))
 
@@ -126,7 +126,10 @@ class QueueWaking:
         chosen: dict[Part, Wake],
         now: datetime,
     ) -> float:
-        """Tasks for the room at one row, in order, until it is taken; the room that there was, 0 if nobody is held."""
+        """Choose tasks for the room at one row, in order, until it is taken; the room that there was.
+
+        0 if nobody is held.
+        """
         world, since = self._snapshot.world, self._waker.dirty[label]
         groups: list[Group] = []
         most = 0.0
@@ -166,7 +169,7 @@ class QueueWaking:
     async def _of_caps(
         self, index: WaitIndex, work: UnitOfWork, need: Callable[[str], float], taken: Counter[str]
     ) -> list[Wake]:
-        """Tasks that caps of users, groups or the share held, as far as these have room now."""
+        """Wake tasks that caps of users, groups or the share held, as far as these have room now."""
         held = [group for group in index.groups.values() if group.causes.caps]
         if not held:
             return []
@@ -210,7 +213,10 @@ class QueueWaking:
             self._capped[SHARE_USAGE] = share_usage(await self._usage.current(work.connection))
 
     async def _need(self, index: WaitIndex, work: UnitOfWork, given: Counter[str]) -> Callable[[str], float]:
-        """How much a share has of what is due to it: running cores, and what it was just given, by its part."""
+        """Read how much a share has of what is due to it.
+
+        Running cores, and what it was just given, by its part.
+        """
         n_shares = len({group.gshare for group in index.groups.values()})
         if n_shares > 1 and self._is_time("needs", work.now, NEEDS_ARE_FRESH_FOR):
             rows = await SQL.rows(work.connection, "shares_and_usage")
@@ -225,7 +231,7 @@ class QueueWaking:
         return need
 
     async def _state(self, index: WaitIndex, work: UnitOfWork) -> Wide:
-        """What changed last; asked only for what somebody waits for."""
+        """Read what changed last; asked only for what somebody waits for."""
         wanted = {lift for group in index.groups.values() for lift in group.causes.lifts}
         changed_at = {}
         if Lift.ADVERTISEMENT in wanted:
@@ -237,7 +243,10 @@ class QueueWaking:
         return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at, replicas)
 
     async def _note_pilots(self, index: WaitIndex, work: UnitOfWork) -> None:
-        """Queues that were left out because no pilot asked: a request that found no work is no news by itself."""
+        """Note queues that were left out because no pilot asked.
+
+        A request that found no work is no news by itself.
+        """
         columns, held_s = self._snapshot.world.columns, dict[str, float]()
         for label in index.labels():
             limits = [
@@ -260,7 +269,7 @@ class QueueWaking:
 
 
 async def _usage_of(work: UnitOfWork, query: str, kind: str, owners: Iterable[str]) -> dict[str, Any]:
-    """What those of the owners use that are of this kind."""
+    """Read what those of the owners use that are of this kind."""
     wanted = [vo_and_name(one, kind) for one in owners if one.startswith(kind)]
     if not wanted:
         return {}

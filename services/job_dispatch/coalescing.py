@@ -86,7 +86,7 @@ class Coalescer(Generic[T, R]):
         self._is_retrying = False
 
     async def submit(self, item: T) -> R:
-        """The item's result, after the commit. Raises TooLate, or what `run` raised for this item."""
+        """Hand in an item; its result, after the commit. Raises TooLate, or what `run` raised for this item."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         arrived = self._pace.arrived()
         if not self._waiting:
@@ -150,7 +150,7 @@ class Coalescer(Generic[T, R]):
             self._begin(self._retry_held())
 
     async def _retry_held(self) -> None:
-        """Until nothing is held: all that is, again."""
+        """Try all that is held again, until nothing is."""
         try:
             while self._held:
                 await asyncio.sleep(self._limits.held_after_s)
@@ -167,7 +167,7 @@ class Coalescer(Generic[T, R]):
             self._is_retrying = False
 
     async def _try(self, batch: list[_Waiting[T, R]]) -> list[_Waiting[T, R]]:
-        """Those that are held; all others have their answers."""
+        """Handle these; those that are held, while all others have their answers."""
         for attempt in range(self._limits.tries):
             try:
                 results = await self._run([item for item, _ in batch])
@@ -195,7 +195,7 @@ class Coalescer(Generic[T, R]):
 
 
 def _answer(batch: list[_Waiting[T, R]], results: Sequence[R | LockedItem]) -> list[_Waiting[T, R]]:
-    """Each gets its result, except those that are held: these are returned."""
+    """Give each its result, except those that are held: these are returned."""
     held = []
     for one, result in zip(batch, results, strict=True):
         if isinstance(result, LockedItem):

@@ -52,7 +52,7 @@ class Rotation:
         self._database, self._keyring = database, keyring
 
     async def run(self, by: str) -> Rotated:
-        """Everything that another key encrypts, 200 in a transaction. Raises NoKey where there is no key file."""
+        """Encrypt anew what another key encrypts, 200 in a transaction. Raises NoKey without a key file."""
         key_id, after = self._keyring.newest(), ("", "", "")
         n_secrets, unreadable = 0, list[KeptSecret]()
         while True:

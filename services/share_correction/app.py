@@ -21,7 +21,7 @@ RUN_EVENTS: tuple[type[JobsEvent], ...] = (JobsStarted, OutputsProduced, JobsFai
 
 
 def find_corrector(name: str) -> ShareCorrector:
-    """The installed corrector of this name. Raises PluginError."""
+    """Find the installed corrector of this name. Raises PluginError."""
     corrector: ShareCorrector = find(GROUP, "any", name)()
     return corrector
 

@@ -55,7 +55,7 @@ class UsageCollection:
             await store.fold(work.connection, changes)
 
     async def compare(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: compare with the jobs that run, and correct what two looks in a row found.
+        """Compare with the jobs that run, and correct what two looks in a row found; periodic, on one replica.
 
         Why: a core's benchmark may change while it runs a job, and jobs may change their share.
         """
@@ -69,11 +69,11 @@ class UsageCollection:
         self._different = {key: value for key, value in now.items() if key not in wrong}
 
     async def forget(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: buckets that no slice reads any more."""
+        """Delete buckets that no slice reads any more; periodic, on one replica."""
         await store.forget(work.connection, max(self._longest_span_s(), HISTORY_S) + KEEP_LONGER_S)
 
     async def _core_powers(self, work: UnitOfWork) -> Mapping[str, float]:
-        """HS06 of a core at the queues that have a benchmark."""
+        """Read HS06 of a core at the queues that have a benchmark."""
         queues = (await self._grid.grid(work.connection)).queues.values()
         if self._powers_of != self._grid.version:
             self._powers = {one.name: one.core_power_hs06 for one in queues if one.core_power_hs06 > 0}

@@ -25,7 +25,7 @@ class Explanations:
         self._grid = grid
 
     async def of_all(self) -> list[dict[str, Any]]:
-        """Each share, in the order in which dispatch serves them."""
+        """Explain each share, in the order in which dispatch serves them."""
         async with self._database.read() as connection:
             nodes, _ = await store.shares(connection)
             queues = (await self._grid.grid(connection)).queues.values()
@@ -35,14 +35,14 @@ class Explanations:
         return explained(nodes, used, n_queued, {row["gshare"]: terms_shown(dict(row)) for row in latest})
 
     async def history(self, gshare: str | None, span_s: float, caller: Caller) -> dict[str, Any]:
-        """What all shares used in buckets of a span up to now, or what the users of one used."""
+        """Read what all shares used in buckets of a span up to now, or what the users of one used."""
         width_s = width_for(span_s)
         async with self._database.read() as connection:
             rows = await use_over_time(connection, gshare, span_s, width_s, Reach.of(caller))
         return {"gshare": gshare, "width_s": width_s, **table_of(rows)}
 
     async def over_time(self, gshare: str, span_s: float, caller: Caller) -> dict[str, Any]:
-        """The terms of one share's corrections over a span up to now, and its users with theirs.
+        """Read the terms of one share's corrections over a span up to now, and its users with theirs.
 
         Users of whom the caller may read nothing have no name.
         """

@@ -56,7 +56,7 @@ class ShareCorrection:
         await self._store(work, nodes, found)
 
     async def forget_terms(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: terms of corrections of long ago."""
+        """Delete terms of corrections of long ago; periodic, on one replica."""
         await store.SQL.run(work.connection, "forget_terms", older_than_s=float(self._parameters.read(TERMS_KEPT_S)))
 
     def _found(self, scope: Scope, configured: Mapping[str, Correctors]) -> Iterator[FoundCorrection]:
@@ -71,7 +71,7 @@ class ShareCorrection:
                 yield from corrections_in(scope, corrector, instance)
 
     async def _store(self, work: UnitOfWork, nodes: Sequence[Node], found: Sequence[FoundCorrection]) -> None:
-        """Factors of several correctors are multiplied; whatever nobody corrects has the factor 1."""
+        """Store factors: those of several correctors are multiplied; what nobody corrects has the factor 1."""
         factors = {node.name: 1.0 for node in nodes}
         of_users: dict[str, dict[str, float]] = defaultdict(dict)
         of_groups: dict[UserOfGroup, float] = {}

@@ -25,7 +25,7 @@ CORRECT_EVERY_S = 120.0
 
 @cache
 def find_policy(vo: str, label: str) -> TaskBrokerage:
-    """The plugin for tasks of a VO and label."""
+    """Find the plugin for tasks of a VO and label."""
     policy: TaskBrokerage = find(TASK_BROKERAGE, vo, label)()
     return policy
 

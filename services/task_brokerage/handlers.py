@@ -57,11 +57,11 @@ class TaskHandlers:
         )
 
     async def on_task_defined(self, event: TaskDefined, work: UnitOfWork) -> None:
-        """A task became assigning, or the sweep found it still there."""
+        """Choose a nucleus for a task that became assigning, or that the sweep found still there."""
         await self._broker(event.task_id, work)
 
     async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
-        """A task that was held, or whose time to look again has come; others than assigning are not ours."""
+        """Look again at a task that was held, or whose time has come; others than assigning are not ours."""
         await self._broker(event.task_id, work)
 
     async def _broker(self, task_id: int, work: UnitOfWork) -> None:
@@ -118,7 +118,7 @@ class TaskHandlers:
             raise Permanent(f"the task's needs make no sense: {error}", task_id=task_id) from error
 
     async def _decide(self, request: TaskRequest, work: UnitOfWork) -> Decision:
-        """On the world in memory; before saying no, on a world that is certainly current."""
+        """Decide on the world in memory; before saying no, on a world that is certainly current."""
         policy = self._find_policy(request.job.vo, request.job.label)
         seed = self._random.getrandbits(SEED_BITS)
         decision = policy.decide(self._snapshot.world, request, seed)
@@ -138,9 +138,9 @@ class RemainingWorkHandlers:
         self._store = store
 
     async def on_task_moved(self, event: TaskEvent, work: UnitOfWork) -> None:
-        """The task has more or less to do than before."""
+        """Note that the task has more or less to do than before."""
         await self._store.note_work(work, event.task_id)
 
     async def correct(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: tasks whose event came too early or was missing; sums of nuclei."""
+        """Correct tasks whose event came too early or was lost, and sums; periodic, on one replica."""
         await self._store.correct_work(work, CORRECTED_AT_ONCE)

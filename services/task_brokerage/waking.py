@@ -35,7 +35,7 @@ class NucleusWaking:
         self._less_work_at: datetime | None = None
 
     async def look(self, work: UnitOfWork) -> None:
-        """Periodic, on every replica."""
+        """Wake what may go on; periodic, on every replica."""
         for cause, task_ids in (await self._waker.look(work)).items():
             work.emit(TasksWoken(task_ids=task_ids, cause=cause))
 
@@ -64,7 +64,7 @@ class NucleusWaking:
         return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at, replicas)
 
     async def _look_at_work(self, work: UnitOfWork) -> None:
-        """Whether a nucleus has less to do than when tasks were last woken for that.
+        """Look whether a nucleus has less to do than when tasks were last woken for that.
 
         It is noticed also where it goes down by a little at each look.
         """

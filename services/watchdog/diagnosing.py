@@ -17,7 +17,7 @@ SERVICES = (
 
 
 async def condition(connection: asyncpg.Connection) -> dict[str, Any]:
-    """All of it, as of one moment; reads only."""
+    """Read all of it, as of one moment."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         now = await connection.fetchval("SELECT orrery_now()")
         leases = await store.rows(connection, "leases_by_service")

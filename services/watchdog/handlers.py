@@ -64,11 +64,14 @@ class Watchdog:
         self._overdue: dict[str, tuple[object, _Judged]] = {}
 
     async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
-        """Lost heartbeats, sent, running, holding and transferring for too long; whether there are more."""
+        """End jobs whose heartbeats are lost or whose state lasts too long; whether there are more.
+
+        These are the states sent, running, holding and transferring.
+        """
         return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda periods: periods.jobs_period_s)
 
     async def watch_queued_jobs(self, work: UnitOfWork) -> bool:
-        """Jobs that no pilot took in time; whether there are more."""
+        """End jobs that no pilot took in time; whether there are more."""
         return await self._watch_jobs(work, "queued_jobs", QUEUED, lambda periods: periods.queued_period_s)
 
     async def _watch_jobs(
@@ -111,7 +114,7 @@ class Watchdog:
         return more
 
     async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> _Judged:
-        """Overdue jobs, found once for all slices: each ends only if it is then still as it was judged."""
+        """Find overdue jobs, once for all slices: each ends only if it is then still as it was judged."""
         queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
         limits = self._limits.jobs(facts.workflow for facts in queues.values())
         found: list[tuple[WatchedJob, Expiry]] = []
@@ -131,7 +134,7 @@ class Watchdog:
         return _Judged(found, is_cut)
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
-        """Fast rebrokerage: waiting jobs of a share go elsewhere from a queue that has too many of them."""
+        """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""
         periods = self._limits.periods
         if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
             return
@@ -159,7 +162,7 @@ class Watchdog:
         return n_ended
 
     async def watch_tasks(self, work: UnitOfWork) -> bool:
-        """Pending tasks go on or are exhausted, tasks that asked are looked at again; whether there are more."""
+        """Let pending tasks go on or exhaust them, look again at tasks that asked; whether there are more."""
         last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
             return False
@@ -175,7 +178,7 @@ class Watchdog:
         return more
 
     async def on_tasks_woken(self, event: TasksWoken, work: UnitOfWork) -> None:
-        """What held waiting tasks has changed: pending ones go on, the others are looked at where they are."""
+        """Let pending tasks go on: what held them has changed. The others are looked at where they are."""
         limits = self._limits.pending()
         for task in await store.woken_pending_tasks(work.connection, event.task_ids):
             await self._release(work, task, task_policy.wake(task, limits, event.cause, work.now))
@@ -184,7 +187,7 @@ class Watchdog:
             work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
 
     async def _release_pending(self, work: UnitOfWork) -> int:
-        """How many went on or were exhausted."""
+        """Release or exhaust pending tasks whose time has come; how many."""
         limits = self._limits.pending()
         n_released = 0
         for task in await store.pending_tasks(work.connection, limits):
@@ -194,7 +197,7 @@ class Watchdog:
         return n_released
 
     async def _give_up_assigning(self, work: UnitOfWork) -> int:
-        """How many tasks that found no nucleus for too long are exhausted now."""
+        """Exhaust tasks that found no nucleus for too long; how many."""
         limits, n_given_up = self._limits.pending(), 0
         for task in await store.assigning_tasks(work.connection, limits):
             verdict = task_policy.no_nucleus(task, limits, work.now)
@@ -207,7 +210,7 @@ class Watchdog:
         return n_given_up
 
     async def _release(self, work: UnitOfWork, task: task_policy.PendingTask, release: task_policy.Release) -> bool:
-        """Whether it was still pending."""
+        """Move a pending task on; whether it was still pending."""
         await work.because(release.reason)
         if not await store.release_task(work.connection, task, release):
             return False
@@ -222,7 +225,7 @@ class Watchdog:
         return True
 
     async def watch_attempts(self, work: UnitOfWork) -> None:
-        """Production that fails again and again pauses, and analysis with too much input under way."""
+        """Pause production that fails again and again, and analysis with too much input under way."""
         if await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s) is None:
             return
         every = self._limits.periods.throttle_attempts
@@ -241,7 +244,7 @@ class Watchdog:
         await self._release_throttled(work)
 
     async def _limit_transfers(self, work: UnitOfWork) -> None:
-        """Analysis of users who have too much input moved makes no jobs until that is less."""
+        """Keep analysis of users who have too much input moved from making jobs until that is less."""
         limits = self._parameters.filled(TransferLimits)
         storages = (await self._grid.grid(work.connection)).storages.values()
         tapes = sorted(one.name for one in storages if one.is_tape)
@@ -297,7 +300,7 @@ class Watchdog:
         return more
 
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> int:
-        """How many rows of this kind are announced again; all of them or, if one cannot be, none."""
+        """Announce rows of this kind again; how many: all of them or, if one cannot be, none."""
         age_s = self._limits.age_s(kind.age)
         rows = await sweep_store.due_for_sweep(
             work.connection,

@@ -72,7 +72,7 @@ def _counts(grid: Grid, files: dict[str, Any]) -> Steps[dict[str, Any]]:
 
 
 def build_routes(database: Database, store: GridStore) -> APIRouter:
-    """Routes under `/api/v1/grid/`."""
+    """Make the routes under `/api/v1/grid/`."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
 
     @routes.post("/load")
@@ -132,7 +132,7 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
 
 
 def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
-    """`/api/v1/grid/world`: what a dry run takes."""
+    """Make the route `/api/v1/grid/world`: what a dry run takes."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
 
     @routes.get("/world")
@@ -156,7 +156,7 @@ def build_web(
     slots: QueueSlots,
     parameters: Parameters,
 ) -> FastAPI:
-    """The service's web application."""
+    """Make the service's web application."""
     web = FastAPI(title="Orrery job brokerage")
     web.router.routes.extend(PilotData(database, store).routes())
     web.include_router(build_routes(database, store))

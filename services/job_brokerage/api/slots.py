@@ -48,7 +48,7 @@ class TargetSlots(BaseModel):
 
 
 def slots_routes(database: Database, slots: QueueSlots, parameters: Parameters) -> APIRouter:
-    """The route `/api/v1/harvester/add_target_slots`."""
+    """Make the route `/api/v1/harvester/add_target_slots`."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/harvester", tags=["harvester"])
 
     @routes.post("/add_target_slots")

@@ -30,27 +30,27 @@ class BrokerageStore:
         self._catalogue = catalogue
 
     async def offered_chunk(self, work: UnitOfWork, chunk_id: int) -> Mapping[str, Any] | None:
-        """The chunk with its task; None if it no longer waits for queues."""
+        """Read the chunk with its task; None if it no longer waits for queues."""
         row = await SQL.row(work.connection, "offered_chunk", chunk_id=chunk_id)
         return None if row is None else dict(row)
 
     async def chunk_inputs(
         self, work: UnitOfWork, chunk_id: int, storages: Mapping[str, Storage]
     ) -> tuple[InputDataset, ...]:
-        """What the chunk holds of each dataset, and where copies of it are."""
+        """Read what the chunk holds of each dataset, and where copies of it are."""
         return await inputs_of_chunk(self._catalogue, work.connection, chunk_id, storages)
 
     async def secondary_inputs(self, work: UnitOfWork, chunk_id: int) -> tuple[SecondaryInput, ...]:
-        """The task's input that follows the files of the chunk."""
+        """Read the task's input that follows the files of the chunk."""
         return await secondary_inputs_of_chunk(self._catalogue, work.connection, chunk_id)
 
     async def task_history(self, work: UnitOfWork, task_id: int) -> TaskHistory:
-        """How far a task is, and where it has had jobs."""
+        """Read how far a task is, and where it has had jobs."""
         row = await history_of_task(work.connection, task_id)
         return TaskHistory(row["n_files"], row["n_finished"], tuple(row["queues_used"]))
 
     async def site_adverts(self, work: UnitOfWork) -> tuple[Advert, ...]:
-        """What sites advertised within the last minutes."""
+        """Read what sites advertised within the last minutes."""
         return tuple([Advert.of(dict(row)) for row in await SQL.rows(work.connection, "live_adverts")])
 
     async def save(self, work: UnitOfWork, decision: Decision) -> int:
@@ -59,7 +59,7 @@ class BrokerageStore:
         return decision_id
 
     async def forget_old(self, work: UnitOfWork) -> None:
-        """Periodic: keep recent decisions.
+        """Delete decisions that are not recent; periodic.
 
         The last ones of each task and kind are kept for a week, and of tasks at work the very last.
         """

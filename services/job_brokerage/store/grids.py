@@ -155,7 +155,7 @@ class GridStore:
         )
 
     async def _save_shares(self, connection: asyncpg.Connection, shares: Sequence[Share]) -> None:
-        """Refused if live tasks would lose their share."""
+        """Store the shares. Refused if live tasks would lose theirs."""
         names = [one.name for one in shares]
         in_use = [
             Problem("shares.json", row["gshare"], "", f"is missing, but {row['n_tasks']} live tasks have it")
@@ -168,7 +168,7 @@ class GridStore:
         await SQL.value(connection, "next_version", name="shares")
 
     async def record(self, work: UnitOfWork, caller: Caller, outcome: str, details: dict[str, Any]) -> None:
-        """Who loaded what."""
+        """Record who loaded what."""
         await SQL.run(
             work.connection,
             "record_load",
@@ -179,33 +179,33 @@ class GridStore:
         )
 
     async def list_queues(self, connection: asyncpg.Connection) -> list[dict[str, Any]]:
-        """Every queue with its jobs by state and activity."""
+        """Read every queue with its jobs by state and activity."""
         return [dict(row) for row in await SQL.rows(connection, "list_queues")]
 
     async def list_sites(self, connection: asyncpg.Connection) -> list[dict[str, Any]]:
-        """Every site with its queues and storages."""
+        """Read every site with its queues and storages."""
         return [dict(row) for row in await SQL.rows(connection, "list_sites")]
 
     async def status(self, connection: asyncpg.Connection) -> dict[str, Any]:
-        """Version of the grid and age of the newest network metric."""
+        """Read the version of the grid and the age of the newest network metric."""
         version, network = await SQL.row(connection, "grid_version"), await SQL.one(connection, "network_age")
         return {**(dict(version) if version else {"version": 0, "changed_at": None}), "network": dict(network)}
 
     async def queue_record(self, connection: asyncpg.Connection, queue: str) -> dict[str, Any] | None:
-        """One queue as it was loaded; None where there is none."""
+        """Read one queue as it was loaded; None where there is none."""
         record: dict[str, Any] | None = await SQL.value(connection, "queue_record", queue=queue)
         return record
 
     async def queue_records(self, connection: asyncpg.Connection) -> dict[str, dict[str, Any]]:
-        """All queues as they were loaded, by name."""
+        """Read all queues as they were loaded, by name."""
         return {row["queue"]: row["data"] for row in await SQL.rows(connection, "queue_records")}
 
     async def storage_records(self, connection: asyncpg.Connection) -> dict[str, dict[str, Any]]:
-        """All storages as they were loaded, by name."""
+        """Read all storages as they were loaded, by name."""
         return {row["storage"]: row["data"] for row in await SQL.rows(connection, "storage_records")}
 
     async def version(self, connection: asyncpg.Connection) -> int:
-        """That of the grid that is loaded; 0 where none is."""
+        """Read the version of the grid that is loaded; 0 where none is."""
         row = await SQL.row(connection, "grid_version")
         return int(row["version"]) if row is not None else 0
 

@@ -80,7 +80,7 @@ class QueueSlots:
         return vos_of_record(await SQL.value(connection, "vos_of_queue", queue=queue))
 
     async def forget_expired(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: settings whose time is over."""
+        """Delete settings whose time is over; periodic, on one replica."""
         await SQL.run(work.connection, "forget_slots")
         await self._add_up(work)
 

@@ -88,12 +88,12 @@ class QueueStatistics:
             await SQL.run(work.connection, "note_counted", chunk_id=event.chunk_id)
 
     async def on_jobs_reordered(self, event: JobsReordered, work: UnitOfWork) -> None:
-        """Jobs that wait in another share count there."""
+        """Count jobs that wait in another share there."""
         await self._add(work, changes_of_shares(event.share_moves))
         self.mark(move.queue for move in event.share_moves)
 
     async def publish(self, work: UnitOfWork) -> None:
-        """Periodic, on every replica: write the changed queues to Redis and tell who keeps them in memory."""
+        """Write the changed queues to Redis and tell who keeps them in memory; periodic, on every replica."""
         queues = sorted(self._changed)
         if not queues:
             return
@@ -105,7 +105,7 @@ class QueueStatistics:
         self._chunks = {chunk_id: times - 1 for chunk_id, times in self._chunks.items() if times > 1}
 
     async def audit(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: compare with table jobs and correct what audits found again and again.
+        """Compare with table jobs and correct what audits found again and again; periodic, on one replica.
 
         The difference is exported.
         """
@@ -127,7 +127,9 @@ class QueueStatistics:
         self._drift_before = {key: value for key, value in now.items() if key not in done}
 
     async def _last_audit(self, work: UnitOfWork) -> dict[StatisticsKey, Drift]:
-        """What this replica found a period ago; nothing if another audited since, or nobody did for longer.
+        """Read what this replica found a period ago.
+
+        Nothing if another audited since, or nobody did for longer.
 
         Two differences that happen to be alike, far apart, may be two events on their way.
         """
@@ -138,21 +140,21 @@ class QueueStatistics:
         return self._drift_before
 
     async def count_workers(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: workers of each queue, as their last reports have them."""
+        """Count workers of each queue, as their last reports have them; periodic, on one replica."""
         changed = [row["queue"] for row in await SQL.rows(work.connection, "count_workers")]
         changed += [row["queue"] for row in await SQL.rows(work.connection, "forget_workers")]
         self.mark(changed)
 
     async def measure_disk_io(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: mean disk IO of each queue's running jobs."""
+        """Measure mean disk IO of each queue's running jobs; periodic, on one replica."""
         self.mark([row["queue"] for row in await SQL.rows(work.connection, "measure_disk_io")])
 
     async def forget_old(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: history older than brokerage looks back."""
+        """Delete history older than brokerage looks back; periodic, on one replica."""
         await SQL.run(work.connection, "forget_history", older_than=work.now - timedelta(days=HISTORY_DAYS))
 
     def mark(self, queues: Iterable[str]) -> None:
-        """These queues are to be published."""
+        """Note that these queues are to be published."""
         self._changed.update(dict.fromkeys(queues, PUBLISHED_TIMES))
 
     async def _add(self, work: UnitOfWork, changes: Sequence[Change]) -> None:
@@ -198,7 +200,7 @@ class QueueStatistics:
             )
 
     async def _values(self, work: UnitOfWork, queues: list[str]) -> dict[str, object]:
-        """What is cached for each queue: jobs by resource type and state, and its activity."""
+        """Read what is cached for each queue: jobs by resource type and state, and its activity."""
         jobs: dict[str, list[list[object]]] = {queue: [] for queue in queues}
         for row in await SQL.rows(work.connection, "statistics_of", queues=queues):
             jobs[row["queue"]].append([row["resource_type"], row["status"], row["n_jobs"]])

@@ -46,14 +46,14 @@ class UsageSnapshot:
         self._reading = asyncio.Lock()
 
     def mark(self, queues: Iterable[str] | None) -> None:
-        """The statistics of these queues changed; None: read everything again."""
+        """Note that the statistics of these queues changed; None: read everything again."""
         if queues is None:
             self._all_changed = True
         else:
             self._changed.update(queues)
 
     async def current(self, connection: asyncpg.Connection) -> Usage:
-        """An immutable value: a decision takes it once and keeps it."""
+        """Give the use as an immutable value: a decision takes it once and keeps it."""
         async with self._reading:
             shares = [(row["name"], row["value"], row["parent"]) for row in await SQL.rows(connection, "shares")]
             # Taken before the read: what is marked while it lasts is read by the next decision.
@@ -96,7 +96,7 @@ async def _queues(connection: asyncpg.Connection, queues: list[str] | None, sinc
 async def read_own(
     connection: asyncpg.Connection, *, task_id: int, user_name: str, vo: str, working_group: str
 ) -> OwnUsage:
-    """One task's own, in its VO; rows of the database need no validation."""
+    """Read one task's own, in its VO; rows of the database need no validation."""
     disk = await SQL.row(connection, "disk_of_user", user_name=user_name, vo=vo)
     group = await SQL.row(connection, "usage_of_group", working_group=working_group, vo=vo) if working_group else None
     return OwnUsage(

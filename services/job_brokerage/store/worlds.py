@@ -20,7 +20,10 @@ SQL = Queries.beside(__file__)
 
 
 async def save_world(connection: asyncpg.Connection, caller: Caller) -> WorldFile:
-    """The world as it is in the database now; of people of VOs that are not the caller's numbers alone."""
+    """Read the world as it is in the database now.
+
+    Of people of VOs that are not the caller's it has numbers alone.
+    """
     reach = Reach.of(caller)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         world = WorldFile.model_validate(

@@ -86,12 +86,12 @@ class PilotActivity:
             await self.read_queues(connection)
 
     async def read_queues(self, connection: asyncpg.Connection) -> None:
-        """The same on a connection; one row where the grid has not changed."""
+        """Read them on a connection; one row where the grid has not changed."""
         queues = (await self._grid.grid(connection)).queues
         self.known_queues = {name: queue.status for name, queue in queues.items()}
 
     async def knows(self, queue: str) -> bool:
-        """Whether the queue is loaded.
+        """Say whether the queue is loaded.
 
         An unknown name is looked up again, at most once a second: it may be new.
         """
@@ -101,11 +101,11 @@ class PilotActivity:
         return queue in self.known_queues
 
     def pilot_seen(self, queue: str) -> None:
-        """A pilot at the queue asked for a job."""
+        """Note that a pilot at the queue asked for a job."""
         self._seen.add(queue)
 
     def got_nothing(self, queue: str, why: NoJobs) -> None:
-        """A pilot at the queue got no job."""
+        """Note that a pilot at the queue got no job."""
         n_before, _ = self._got_nothing.get((queue, why.why), (0, ""))
         self._got_nothing[queue, why.why] = (n_before + 1, why.reason)
 
@@ -126,7 +126,7 @@ class PilotActivity:
             )
 
     async def vos_of(self, queues: Collection[str]) -> dict[str, frozenset[str]]:
-        """The VOs of these queues, as their records say."""
+        """Read the VOs of these queues, as their records say."""
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "vos_of_queues", queues=sorted(queues))
         return {row["queue"]: vos_of_record(row["vo_name"]) for row in rows}
@@ -136,7 +136,7 @@ class PilotActivity:
         return await self._workers.submit(status)
 
     async def workers(self, statuses: Sequence[WorkerStatus]) -> frozenset[tuple[str, int]]:
-        """The same of many workers of a factory; the keys of those that were noted.
+        """Store the states of many workers of a factory; the keys of those that were noted.
 
         Of two that are said of one worker the later counts.
         """
@@ -162,7 +162,7 @@ class PilotActivity:
         return [one.key in reporters for one in workers]
 
     async def _reporters(self, work: UnitOfWork, workers: Sequence[WorkerStatus]) -> dict[tuple[str, int], str | None]:
-        """Who reported each worker first, for workers that their callers may report.
+        """Read who reported each worker first, for workers that their callers may report.
 
         A worker belongs to the pilot that reported it first; until then, to none. Others may report it if the
         configuration names them for the worker's queue, or with the role production or operator; factories are such.

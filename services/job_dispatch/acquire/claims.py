@@ -74,7 +74,7 @@ class Claims:
         self._running: set[asyncio.Task[None]] = set()
 
     async def acquire(self, offer: Offer, key: str | None = None, *, asks_vo: bool = False) -> Granted | None:
-        """The best job for the offer, committed; None when nothing fits. `asks_vo`: with its VO.
+        """Claim the best job for the offer; None when nothing fits. `asks_vo`: with its VO.
 
         The same key gets the same job as long as a pilot has it, then another.
 
@@ -99,7 +99,7 @@ class Claims:
                 self._due.end(request.limit)
 
     def _admit(self, offer: Offer, key: str | None) -> Request:
-        """A new request, on its way."""
+        """Put a new request on its way."""
         loop, number = asyncio.get_running_loop(), next(self._numbers)
         request = Request(
             offer=offer,
@@ -129,7 +129,10 @@ class Claims:
         task.add_done_callback(self._running.discard)
 
     def _expire(self, request: Request) -> None:
-        """Its time is over. A claim that is being made is waited for: it may have given the request a job."""
+        """End a request whose time is over.
+
+        A claim that is being made is waited for: it may have given the request a job.
+        """
         if not request.in_flight:
             fail(request, Unavailable(f"no job could be looked for within {self.limits.give_up_after_s:g} s"))
 
@@ -213,7 +216,7 @@ class Claims:
         return batch
 
     def _after(self, reads: Sequence[asyncio.Task[None]], request: Request) -> None:
-        """Back to the front when all these reads have ended well."""
+        """Put a request back to the front when all these reads have ended well."""
         waiting = len(reads)
 
         def read_ended(task: asyncio.Task[None]) -> None:
@@ -258,7 +261,10 @@ class Claims:
     def _settle(
         self, batch: Sequence[Request], outcomes: Sequence[ClaimOutcome]
     ) -> Sequence[tuple[Request, Granted | None]]:
-        """The answers to those that have one; the others pick again, before everybody who came later."""
+        """Note what became of each claim; the answers.
+
+        Requests that have none pick again, before everybody who came later.
+        """
         settled: list[tuple[Request, Granted | None]] = []
         again: list[Request] = []
         taken: list[int] = []
@@ -289,7 +295,7 @@ class Claims:
         return settled
 
     async def _failed(self, batch: Sequence[Request], error: Exception) -> None:
-        """The statement failed, or it is unknown whether it was committed: ask again under the same keys."""
+        """Ask again under the same keys: the statement failed, or it is unknown whether it was committed."""
         retry = is_retryable(error)
         if not retry:
             log.error("a claim failed: %s: %s", type(error).__name__, error)

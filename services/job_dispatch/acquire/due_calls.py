@@ -22,7 +22,7 @@ class DueCalls:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, delay_s: float, call: Callable[[], None]) -> int:
-        """PilotCall after `delay_s`, not before those that were begun before. The number is for `end`."""
+        """Call after `delay_s`, not before those that were begun before. The number is for `end`."""
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
         self._waiting[number] = (loop.time() + delay_s, call)
@@ -31,7 +31,7 @@ class DueCalls:
         return number
 
     def end(self, number: int) -> None:
-        """Do not call, unless it was called already."""
+        """Take a call back, unless it was made already."""
         self._waiting.pop(number, None)
 
     def _run(self) -> None:

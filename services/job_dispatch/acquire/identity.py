@@ -16,7 +16,7 @@ class Identity:
         self._number: int | None = None
 
     async def take_number(self, work: UnitOfWork) -> None:
-        """Once, before the first request."""
+        """Take a number of its own, once, before the first request."""
         self._number = await SQL.value(work.connection, "next_dispatcher_number")
 
     @property

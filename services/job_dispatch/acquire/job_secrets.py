@@ -41,7 +41,7 @@ class JobSecrets:
         self._count = count
 
     async def of_pilots(self, queue: str) -> Logins:
-        """What the subject that is configured for a queue gave for pilots, for each VO.
+        """Read what the subject that is configured for a queue gave for pilots, for each VO.
 
         Asked before a job is taken, which would be lost if they could not be read after.
         """
@@ -54,7 +54,7 @@ class JobSecrets:
         return {vo: self._opened([one for one in kept if one.vo == vo]) for vo in {one.vo for one in kept}}
 
     def added(self, granted: Sequence[Granted], logins: Logins, caller: Caller) -> Sequence[Granted]:
-        """The same jobs with what goes with them: secrets where the job uses them, the logins of its VO.
+        """Add to these jobs what goes with them: secrets where the job uses them, the logins of its VO.
 
         Both are for whoever was given the role pilot in the VO. Others who take jobs, production and operators too, get
         their own secrets alone.

@@ -28,7 +28,7 @@ class LaneFacts:
         return self.shapes.has_missing or self.task_queues.orders.has_missing
 
     async def load_unknown(self) -> None:
-        """Read them."""
+        """Read those shapes and task queues."""
         await self.shapes.load_missing()
         if self.task_queues.orders.has_missing:
             await self.task_queues.orders.load_missing()

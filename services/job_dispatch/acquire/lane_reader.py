@@ -59,7 +59,7 @@ class DatabaseLaneReader:
         self._read = read
 
     async def first_lanes(self, queue: str, ranked: Sequence[str], n_shares: int, size: int) -> FirstLanes:
-        """The first `size` jobs of each lane of the first `n_shares` shares of the order `ranked`.
+        """Read the first `size` jobs of each lane of the first `n_shares` shares of the order `ranked`.
 
         Shares that have urgent work are read too, wherever they stand.
         """
@@ -79,7 +79,7 @@ class DatabaseLaneReader:
         return FirstLanes(entries, frozenset(unread), has_order_keys)
 
     async def lanes_of(self, queue: str) -> dict[LaneKey, Entry]:
-        """All lanes of a queue, each with its first job."""
+        """Read all lanes of a queue, each with its first job."""
         async with self._read() as connection:
             rows = await SQL.rows(connection, "lanes_of", queue=queue)
         return {
@@ -88,7 +88,7 @@ class DatabaseLaneReader:
         }
 
     async def read_lanes(self, queue: str, cursors: Mapping[LaneKey, Entry | None], size: int) -> Entries:
-        """The next entries of some lanes, at most `size` of each; a cursor of None reads from the start."""
+        """Read the next entries of some lanes, at most `size` of each; a cursor of None reads from the start."""
         after = [cursor or FIRST for cursor in cursors.values()]
         async with self._read() as connection:
             rows = await SQL.rows(
@@ -112,7 +112,7 @@ class DatabaseLaneReader:
         return [LaneJob(**dict(row)) for row in rows]
 
     async def orders(self, job_ids: Sequence[int]) -> dict[int, tuple[str, int]]:
-        """Share and priority of live jobs by their ids."""
+        """Read share and priority of live jobs by their ids."""
         async with self._read() as connection:
             rows = await SQL.rows(connection, "orders", job_ids=list(job_ids))
         return {row["job_id"]: (row["gshare"], row["priority"]) for row in rows}
@@ -123,7 +123,7 @@ class DatabaseLaneReader:
         return [Shape(**dict(row)) for row in rows]
 
     async def job_facts(self, job_ids: Sequence[int]) -> dict[int, JobFacts]:
-        """What Requirements of sites may ask of these jobs, by their ids."""
+        """Read what Requirements of sites may ask of these jobs, by their ids."""
         async with self._read() as connection:
             rows = await SQL.rows(connection, "job_facts", job_ids=list(job_ids))
         return {
@@ -131,7 +131,7 @@ class DatabaseLaneReader:
         }
 
     async def candidates(self, offer: Offer, size: int) -> list[tuple[LaneKey, Entry]]:
-        """Activated jobs of the task, user or working group that the offer asks for, at its queue, best first.
+        """Read the best activated jobs of the task, user or group that the offer asks for, at its queue.
 
         Of a user or group only those without a task queue.
         """

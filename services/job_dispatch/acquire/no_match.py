@@ -40,7 +40,7 @@ class NoMatch:
         self._metrics = metrics
 
     def explain(self, offer: Offer) -> NoJobs:
-        """Why the offer got no job; counted, and noted for who asks why a job waits."""
+        """Say why the offer got no job; count it, and note it for who asks why a job waits."""
         waiting = self._windows.waiting_shapes(offer.queue)
         shapes = self._windows.shapes
         misfits = shapes.misfits(shapes.kind_of(offer), waiting)
@@ -56,7 +56,7 @@ class NoMatch:
         return found
 
     def served(self, queue: str) -> None:
-        """A pilot of the queue got a job: the next one that gets none waits the usual time."""
+        """Note that a pilot of the queue got a job: the next one that gets none waits the usual time."""
         self._empty_since.pop(queue, None)
 
     def _wait_s(self, queue: str, found: NoJobs) -> int:

@@ -34,7 +34,7 @@ class OrderedTexts:
         return self._sessions.count
 
     async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
-        """One statement, and a look-up where requests were repeated."""
+        """Claim in one statement, and look up jobs where requests were repeated."""
         outcomes = await self._sessions.claim(session, wanted)
         repeated = [one.job_id for one in outcomes if one.known and one.job_id is not None]
         known = await self._orders_of(repeated) if repeated else {}
@@ -49,7 +49,7 @@ class OrderedTexts:
         return found
 
     async def _orders_of(self, job_ids: Sequence[int]) -> Mapping[int, Order]:
-        """Where they cannot be read texts stay as they are: the jobs are claimed."""
+        """Read the orders of jobs. Where they cannot be read texts stay as they are: the jobs are claimed."""
         try:
             return await self._reader.orders(job_ids)
         except Exception as error:

@@ -87,7 +87,7 @@ class Picks:
         return TASK_CANDIDATES if is_alike else ASKED_TOGETHER
 
     def next(self, request: Request) -> PickedJob | AwaitedReads | None:
-        """The best job for the request that its site takes; None when nothing that is known fits."""
+        """Pick the best job for the request that its site takes; None when nothing that is known fits."""
         if not request.offer.takes_new:
             return None
         queue = request.offer.queue
@@ -108,7 +108,7 @@ class Picks:
                 return taken
 
     def _taken_by_site(self, request: Request, found: PickedJob) -> PickedJob | AwaitedReads | None:
-        """The pick, if its site takes the job; None when it does not."""
+        """Keep the pick if its site takes the job; None when it does not."""
         queue = request.offer.queue
         answer = self._sites.answer(queue, found.entry) if self._sites.asks(queue) else Answer.HOLDS
         if answer is Answer.HOLDS:

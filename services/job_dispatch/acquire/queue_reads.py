@@ -44,7 +44,7 @@ class QueueReads:
         is_first: bool,
         owns: Callable[[], Callable[[int], bool] | None],
     ) -> QueueWindow:
-        """A window with the first jobs of `n_shares` shares, and of those that have urgent work.
+        """Make a window with the first jobs of `n_shares` shares, and of those that have urgent work.
 
         Where jobs have order keys all lanes are read: a draw is among all task queues. Of a queue that is in use (not
         `is_first`) more is read of the lanes that are served next. `arrived` are the news of jobs meanwhile; where they
@@ -71,7 +71,7 @@ class QueueReads:
     async def _lanes(
         self, queue: str, ranks: Ranks, n_shares: int, is_first: bool
     ) -> tuple[Entries, dict[LaneKey, int], frozenset[str]]:
-        """The entries of each lane, how many were asked for, and the shares that were not read."""
+        """Read the entries of each lane; how many were asked for, and the shares that were not read."""
         size = self._limits.first_entries
         lanes, unread, has_order_keys = await self._reader.first_lanes(queue, ranks.order, n_shares, size)
         if has_order_keys:

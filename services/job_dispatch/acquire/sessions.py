@@ -82,7 +82,7 @@ class Sessions(Protocol):
 
 
 async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
-    """The claim on one connection.
+    """Claim on one connection.
 
     `wanted` is in the order of the job ids; the outcomes are in the order of `wanted`.
     """
@@ -107,7 +107,7 @@ async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Seque
 
 
 async def _nothing_to_reset(_: asyncpg.Connection) -> None:
-    """Reads in autocommit leave nothing behind, and asyncpg's reset is a round trip after each of them."""
+    """Reset nothing: reads in autocommit leave nothing behind, and asyncpg's reset is a round trip."""
 
 
 class ReadSessions:
@@ -142,7 +142,7 @@ class ReadSessions:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection in autocommit. Raises what asyncpg raises."""
+        """Borrow a connection in autocommit. Raises what asyncpg raises."""
         pool = self._pool or await self.open()
         async with pool.acquire(timeout=COMMAND_TIMEOUT_S) as connection:
             yield cast(asyncpg.Connection, connection)
@@ -169,7 +169,7 @@ class OwnSessions:
             await self._connected(session)
 
     async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
-        """One autocommit statement.
+        """Claim in one autocommit statement.
 
         Raises what asyncpg raises; a broken connection is made anew by the next call.
         """
@@ -235,4 +235,4 @@ class SharedSession:
         return outcomes
 
     async def close(self) -> None:
-        """Nothing of its own to close."""
+        """Close nothing: it has no connection of its own."""

@@ -32,7 +32,7 @@ class KnownShapes:
         self._fits: dict[PilotKind, Callable[[int], bool]] = {}
 
     def expect(self, shape_id: int) -> None:
-        """A job of this shape exists."""
+        """Note that a job of this shape exists."""
         if shape_id not in self._shapes:
             self._missing.add(shape_id)
 

@@ -97,7 +97,7 @@ class SiteLimits:
         return rules_of_vos(read(parameter), by_vo, parameter.key)
 
     def were_read(self, running: Iterable[tuple[str, TaskQueueIdentity, int]], read_at: float) -> None:
-        """What runs (site, task queue, how many) by a reading that began at `read_at`."""
+        """Count what runs (site, task queue, how many) by a reading that began at `read_at`."""
         self._meant.clear()  # task queues that have ended are not kept
         counted: Counter[_At] = Counter()
         for site, identity, count in running:
@@ -114,7 +114,7 @@ class SiteLimits:
             self._version += 1
 
     def sites_changed(self) -> None:
-        """Queues may be at other sites: which rules mean a task queue there is a new question."""
+        """Forget which rules mean a task queue at a queue, which may be at another site."""
         self._meant.clear()
         self._version += 1
 
@@ -134,7 +134,7 @@ class SiteLimits:
         return f"{rule.criteria.text}{whose} at {at[1]} by {rule.site}", rule.number
 
     def refused(self, job_id: int, full: Iterable[_At], delayed: Mapping[_At, float]) -> None:
-        """Limits are reached by what others handed out, delays go on for so many seconds."""
+        """Note that limits are reached by what others handed out, and that delays go on for so many seconds."""
         for at in full:
             self._rooms[at] = min(self._left(at), 0)
         grant = self._grants.get(job_id)
@@ -178,7 +178,7 @@ class SiteLimits:
     def picked(
         self, sites: Mapping[str, str], queue: str, number: int, identity: TaskQueueIdentity, job_id: int
     ) -> None:
-        """A job is being claimed: it counts from now on."""
+        """Count a job from now on: it is being claimed."""
         limits, delays = self._rules(sites, queue, number, identity)
         if not limits and not delays:
             return
@@ -196,7 +196,7 @@ class SiteLimits:
                 grant.claimed_at = self._clock()
 
     def not_claimed(self, job_id: int) -> None:
-        """A pick came to nothing: it does not count, and delays nothing."""
+        """Take back a pick that came to nothing: it does not count, and delays nothing."""
         grant = self._grants.pop(job_id, None)
         if grant is not None:
             self._granted.subtract(grant.limits)

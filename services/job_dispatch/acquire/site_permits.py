@@ -36,7 +36,7 @@ class SitePermits:
         return self._limits.meant(job_id) is not None
 
     async def ask(self, job_ids: Sequence[int]) -> set[int]:
-        """Which of these jobs, picked and meant by limits or delays, may be claimed now; in the order given."""
+        """Ask which of these jobs, picked and meant by limits or delays, may be claimed now, in this order."""
         wanted = {job_id: rules for job_id in job_ids if (rules := self._limits.meant(job_id)) is not None}
         names = {self._limits.delay(at)[0] for rules in wanted.values() for at in rules.delays}
         async with self._database.begin(reason=REASON) as work:
@@ -103,7 +103,7 @@ class PermittedSessions:
         return self._sessions.count
 
     async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
-        """One statement; before it, one transaction if any of the jobs is limited."""
+        """Claim in one statement; before it, ask in one transaction if any of the jobs is limited."""
         limited = [line.job_id for line in wanted if line.job_id and self._permits.means(line.job_id)]
         if limited:
             refused = set(limited) - await self._permits.ask(limited)

@@ -100,7 +100,7 @@ class TaskQueueOrders:
         return found
 
     def expect(self, order_key_id: int) -> None:
-        """A job with this key waits."""
+        """Note that a job with this key waits."""
         if order_key_id and not self._waiting.get(order_key_id):
             self._missing.add(order_key_id)
 
@@ -186,7 +186,10 @@ class TaskQueueOrders:
         return has_other_groups
 
     async def _read_rules(self, connection: asyncpg.Connection) -> bool:
-        """What groups are due, factors and modes: any key may have another place if one of them has changed."""
+        """Read what groups are due, factors and modes; whether groups have changed.
+
+        Any key may have another place if one of them has changed.
+        """
         groups, corrections = await store.groups_of_users(connection), await store.corrections(connection)
         modes = {vo: self._parameters.read(TASK_QUEUES, vo=vo) for vo in self._modes}
         has_other_groups = groups != self.groups
@@ -196,7 +199,7 @@ class TaskQueueOrders:
         return has_other_groups
 
     def _forget(self, order_key_id: int) -> None:
-        """Nothing waits for the key; should a job come, it is read again."""
+        """Forget a key for which nothing waits; should a job come, it is read again."""
         name = self._group_of(order_key_id)
         self._keys_of_group[name].discard(order_key_id)
         if not self._keys_of_group[name]:
@@ -223,7 +226,7 @@ class TaskQueueOrders:
         return identity.vo, identity.user_group
 
     async def _calculate(self, order_key_ids: Collection[int], known: AbstractSet[int] = frozenset()) -> None:
-        """The priorities of the groups that these keys are all keys of; others of those that were `known` are gone."""
+        """Order the groups that these keys are all keys of; others of those that were `known` are gone."""
         found: dict[int, float] = {}
         of_entities: dict[Entity, TaskQueuePriority] = {}
         for number, one in enumerate(self.prioritised(order_key_ids), start=1):

@@ -25,11 +25,11 @@ class TaskQueueUpkeep:
         self._heard_of_jobs = False
 
     def heard_of_corrections(self) -> None:
-        """Factors of groups or users have changed: the next look calculates priorities with them."""
+        """Calculate priorities at the next look: factors of groups or users have changed."""
         self._calculated_at = float("-inf")
 
     def heard_of_jobs(self) -> None:
-        """Some dispatcher handed out jobs: what runs at sites has changed."""
+        """Read what runs at sites soon: some dispatcher handed out jobs."""
         self._heard_of_jobs = True
 
     async def look(self, connection: asyncpg.Connection) -> None:
@@ -44,7 +44,7 @@ class TaskQueueUpkeep:
             await self._task_queues.read_limits(connection, self._clock)
 
     async def read_grid(self, connection: asyncpg.Connection) -> None:
-        """The sites of queues."""
+        """Read the sites of queues."""
         await self._task_queues.read_grid(connection)
 
     async def forget(self, connection: asyncpg.Connection) -> None:

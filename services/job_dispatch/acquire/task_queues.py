@@ -126,7 +126,7 @@ class TaskQueues:
         return None if key is None else self.limits.held(self._sites, queue, key[0], self.orders.queues[key[0]])
 
     def picked(self, queue: str, order_key_id: int, job_id: int) -> None:
-        """A job is being claimed."""
+        """Count a job that is being claimed."""
         key = self.orders.keys.get(order_key_id)
         if key is not None and self.limits.has_rules:
             self.limits.picked(self._sites, queue, key[0], self.orders.queues[key[0]], job_id)
@@ -143,7 +143,7 @@ class TaskQueues:
             self._views.clear()
 
     async def read_limits(self, connection: asyncpg.Connection, clock: Callable[[], float]) -> None:
-        """What runs at the sites, where there are limits."""
+        """Read what runs at the sites, where there are limits."""
         self.limits.configure()
         if not self.limits.has_rules:
             return
@@ -153,7 +153,7 @@ class TaskQueues:
     async def at_sites(
         self, connection: asyncpg.Connection, sites: Collection[str], permit_s: float
     ) -> Sequence[tuple[str, TaskQueueIdentity, int]]:
-        """What runs at these sites or may be claimed there now."""
+        """Read what runs at these sites or may be claimed there now."""
         queues = {queue for queue, site in self._sites.items() if site in sites}
         queues |= {site for site in sites if site not in self._sites}
         return await self._identified(connection, await store.at_pilots_of_queues(connection, sorted(queues), permit_s))
@@ -169,7 +169,7 @@ class TaskQueues:
         ]
 
     async def read_grid(self, connection: asyncpg.Connection) -> None:
-        """The site of each queue, and queues that take test jobs only."""
+        """Read the site of each queue, and queues that take test jobs only."""
         queues = (await self._grid.grid(connection)).queues
         sites = {name: queue.site for name, queue in queues.items()}
         masked = frozenset(name for name, queue in queues.items() if queue.status is QueueStatus.TEST)

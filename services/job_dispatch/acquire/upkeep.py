@@ -70,7 +70,7 @@ class Upkeep:
         self._replicas: Sequence[str] = ()
 
     def periodic(self) -> list[Periodic]:
-        """Everything but forgetting is each replica's own affair, without a lease."""
+        """List what is done periodically: everything but forgetting by each replica, without a lease."""
         return [
             Periodic("recheck-lost", RECHECK_EVERY_S, self.recheck, lease=False),
             Periodic("sweep-windows", SWEEP_EVERY_S, self.sweep, lease=False),
@@ -84,12 +84,12 @@ class Upkeep:
         ]
 
     async def recheck(self, work: UnitOfWork) -> None:
-        """Lost picks, 1 to 2 s later; task queues and limits of sites, where they are due."""
+        """Look at lost picks, 1 to 2 s later; at task queues and limits of sites, where they are due."""
         await self._windows.recheck_lost(work.connection)
         await self._task_queues.look(work.connection)
 
     async def sweep(self, work: UnitOfWork) -> None:
-        """Windows that are due are read again; those of idle queues go."""
+        """Read windows that are due again; forget those of idle queues."""
         await self._windows.sweep()
         queues, entries = self._windows.sizes()
         self._metrics.open_queues.set(queues)
@@ -118,12 +118,12 @@ class Upkeep:
         self._serve(self._share_order.read(nodes, executing_hs06, powers, n_queued, self._clock()))
 
     async def read_queues(self, work: UnitOfWork) -> None:
-        """Which queues hand out jobs: news of another grid may be lost."""
+        """Read which queues hand out jobs: news of another grid may be lost."""
         await self._activity.read_queues(work.connection)
         await self._task_queues.read_grid(work.connection)
 
     async def read_mean_memory(self, work: UnitOfWork) -> None:
-        """Push queues whose jobs have more memory for each core than their limit, on average.
+        """Find push queues whose jobs have more memory for each core than their limit, on average.
 
         They get jobs within the limit only, until the mean is below it again (PanDA: mean memory limit).
         """
@@ -138,11 +138,11 @@ class Upkeep:
         self._windows.shapes.above_mean = found
 
     def heard_of_corrections(self) -> None:
-        """Factors have changed: task queues are ordered again within a second."""
+        """Order task queues again within a second: factors have changed."""
         self._task_queues.heard_of_corrections()
 
     def granted(self, moves: Iterable[JobMove]) -> None:
-        """Jobs that any replica handed out since the last reading count as executing."""
+        """Count jobs that any replica handed out since the last reading as executing."""
         self._task_queues.heard_of_jobs()
         grants = [(move.gshare, move.queue, move.n_cores) for move in moves]
         self._serve(self._share_order.granted(grants, self._clock()))
@@ -162,7 +162,7 @@ class Upkeep:
             self._windows.divide(residue(replicas, self._identity.name))
 
     async def forget(self, work: UnitOfWork) -> None:
-        """Claims whose pilots cannot ask again, finished and silent workers, replicas that have gone."""
+        """Delete claims whose pilots cannot ask again, finished and silent workers, replicas that have gone."""
         read = self._parameters.read
         claims_s, workers_s = float(read(CLAIMS_KEPT_S)), float(read(FINISHED_WORKERS_KEPT_S))
         await SQL.run(work.connection, "forget_claims", older_than_s=claims_s, size=FORGET_SLICE)
@@ -173,7 +173,7 @@ class Upkeep:
         await self._task_queues.forget(work.connection)
 
     async def forget_said(self, work: UnitOfWork) -> None:
-        """What pilots said of jobs that ended without a report, old output, machines of long ago."""
+        """Delete what pilots said of jobs that ended without a report, old output, machines of long ago."""
         kept_s = float(self._parameters.read(STDOUT_KEPT_S))
         await forget_said(work.connection, progress_kept_s=SAID_KEPT_S, stdout_kept_s=kept_s)
         await forget_nodes(work.connection, NODES_KEPT_S)

@@ -67,20 +67,20 @@ def line_of(request: Request) -> ClaimLine:
 
 
 def answer_all(settled: Sequence[tuple[Request, Granted | None]]) -> None:
-    """Each request gets what its claim brought."""
+    """Give each request what its claim brought."""
     for request, found in settled:
         request.in_flight = False
         answer(request, found)
 
 
 def answer(request: Request, found: Granted | None) -> None:
-    """What the request gets, unless it has been answered."""
+    """Give the request its answer, unless it has one."""
     if not request.future.done():
         request.future.set_result(found)
 
 
 def fail(request: Request, error: Exception) -> None:
-    """Why the request gets nothing, unless it has been answered."""
+    """Tell the request why it gets nothing, unless it has been answered."""
     if not request.future.done():
         request.future.set_exception(error)
         request.future.exception()  # seen: a caller that has gone is not an error of ours

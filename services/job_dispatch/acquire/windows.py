@@ -88,7 +88,7 @@ class Windows:
         await asyncio.shield(self._start_opening(queue))
 
     def pick(self, offer: Offer) -> PickedJob | NeedsRefill | NeedsShares | None:
-        """The best job for the offer, now being claimed by this process; None when nothing that is known fits."""
+        """Pick the best job for the offer, to be claimed now; None when nothing that is known fits."""
         opened = self._queues.get(offer.queue)
         if opened is None:
             return None
@@ -123,7 +123,7 @@ class Windows:
     # -- what became of a pick
 
     def taken(self, job_ids: Iterable[int]) -> None:
-        """Claimed, by this replica or another: never to be offered again."""
+        """Forget jobs that were claimed, by this replica or another: they are never offered again."""
         self._task_queues.limits.claimed(job_ids)
         for job_id in job_ids:
             self.in_flight.discard(job_id)
@@ -131,7 +131,7 @@ class Windows:
         shorten(self._gone, self.limits.remembered_ids)
 
     def lost(self, job_id: int) -> None:
-        """Not claimed: it was locked or is no longer activated, or the outcome is unknown.
+        """Keep a job that was not claimed: it was locked or is no longer activated, or the outcome is unknown.
 
         Looked at again soon, because the transaction that held it may have rolled back.
         """
@@ -139,12 +139,12 @@ class Windows:
         self.set_aside(job_id)
 
     def set_aside(self, job_id: int) -> None:
-        """Picked, but not to be handed out now: it is found again when its queue is read again."""
+        """Let go of a job that is not to be handed out now: it is found again when its queue is read again."""
         self.in_flight.discard(job_id)
         self._task_queues.limits.not_claimed(job_id)
 
     def unused(self, queue: str, picked: PickedJob) -> None:
-        """Picked, but the request had its job already: back into the window."""
+        """Put a pick back into the window, whose request had its job already."""
         self.set_aside(picked.job_id)
         opened = self._queues.get(queue)
         if opened is not None:
@@ -179,7 +179,7 @@ class Windows:
                     lane.shorten(self.limits.most_of_lane // 2)
 
     def reorder(self, jobs: Sequence[ReorderedJob]) -> None:
-        """Jobs that wait have another order. Those that were taken meanwhile do not come back."""
+        """Move jobs that wait and have another order. Those that were taken meanwhile do not come back."""
         for queue, count in Counter(job.queue for job in jobs).items():
             if self._is_too_much(queue, count):
                 self.forget(queue)
@@ -201,7 +201,7 @@ class Windows:
         return window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
 
     def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
-        """Jobs were throttled, so many `per_queue`: not offered until activated again."""
+        """Hold back jobs that were throttled, so many `per_queue`, until they are activated again."""
         for queue, count in per_queue.items():
             if self._is_too_much(queue, count):
                 self.forget(queue)
@@ -228,11 +228,11 @@ class Windows:
         self._queues.pop(queue, None)
 
     def forget_all(self) -> None:
-        """The news connection broke: arrivals may have been missed everywhere."""
+        """Drop all windows: the news connection broke, and arrivals may have been missed everywhere."""
         self._queues.clear()
 
     def divide(self, owns: Callable[[int], bool] | None) -> None:
-        """The replicas changed: which ids are this one's own is a new question."""
+        """Divide the ids anew: the replicas changed."""
         self._owns = owns
         for opened in self._queues.values():
             opened.window.owns = owns
@@ -247,7 +247,7 @@ class Windows:
         return self._refills.begin(queue, lane, opened.window if opened is not None else None)
 
     def _read(self, entries: Iterable[Entry]) -> None:
-        """They are activated, whatever news of them was missed."""
+        """Offer these again: they are activated, whatever news of them was missed."""
         for _, job_id in entries if self._held_back else ():
             self._held_back.pop(job_id, None)
 

@@ -28,7 +28,7 @@ class Balancing:
         self._most = most
 
     def periodic(self) -> Periodic:
-        """Looks every six minutes."""
+        """Look every six minutes."""
         return Periodic("priority-balance", EVERY_S, self.look)
 
     async def look(self, work: UnitOfWork) -> None:

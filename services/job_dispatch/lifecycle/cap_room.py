@@ -26,7 +26,7 @@ class AccountRoom:
     n_jobs: int
 
     def takes_one(self) -> bool:
-        """Whether another job may be activated; it is counted."""
+        """Count another job, if it may be activated; whether it may."""
         self.n_jobs -= 1
         return self.n_jobs >= 0
 
@@ -38,12 +38,12 @@ class CapRoom:
         self._parameters = parameters
 
     async def of_task(self, work: UnitOfWork, task_id: int) -> int | None:
-        """How many throttled jobs of a task may go on; None where no cap holds for it, as it is no analysis."""
+        """Read how many throttled jobs of a task may go on; None where no cap holds, as it is no analysis."""
         found = await self._rooms(work, await SQL.rows(work.connection, "accounts_of_tasks", task_ids=[task_id]))
         return found[task_id].n_jobs if task_id in found else None
 
     async def of_new_jobs(self, work: UnitOfWork, task_ids: Collection[int]) -> dict[int, AccountRoom]:
-        """Of those of these tasks whose account is held back now."""
+        """Read which of those of these tasks belong to an account that is held back now."""
         least = self._parameters.least
         rows = await SQL.rows(
             work.connection,

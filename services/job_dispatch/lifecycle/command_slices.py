@@ -63,7 +63,7 @@ class CommandSlices:
                 return
 
     async def slice(self, work: UnitOfWork) -> int | None:
-        """One slice of the oldest waiting command: how many jobs it took; None if there is no command."""
+        """Work off one slice of the oldest command: how many jobs it took; None if there is none."""
         found = await SQL.row(work.connection, "next_command")
         if found is None:
             return None
@@ -88,7 +88,7 @@ class CommandSlices:
             await asyncio.sleep(loop.time() - began if taken else POLL_S)
 
     async def run_slice(self, work: UnitOfWork) -> None:
-        """One slice, for simulations, where nothing runs by itself."""
+        """Work off one slice, for simulations, where nothing runs by itself."""
         await self.slice(work)
 
     async def _advance(

@@ -92,7 +92,7 @@ class EventRanges:
         self._parameters = parameters
 
     async def acquire(self, caller: Caller, job_id: int, task_id: int | None, n_ranges: int) -> list[TakenRange]:
-        """Up to so many ranges that nobody has, now the job's; none when all are taken. Raises NotTheJobs."""
+        """Give the job up to so many ranges that nobody has; none when all are taken. Raises NotTheJobs."""
         async with self._database.begin(reason=GIVEN) as work:
             jobs = await self._store.lock_jobs(work.connection, [job_id])
             why_not = self._why_not(caller, job_id, task_id, jobs)
@@ -111,14 +111,14 @@ class EventRanges:
         return taken
 
     async def _open_points(self, work: UnitOfWork, task_id: int, job_set_id: int) -> None:
-        """The next points of a search of hyper-parameters, where it is their time; other jobs may take some."""
+        """Open the next points of a search, where it is their time; other jobs may take some."""
         opened = await open_points(work.connection, job_set_id)
         if opened:
             await _log(work, task_id, opened, None, "ready", "the next generation of points")
             work.emit(TaskPointsOpened(task_id=task_id))
 
     async def available(self, caller: Caller, job_id: int, task_id: int | None) -> int:
-        """How many ranges the job could be given now. Raises NotTheJobs."""
+        """Count the ranges that the job could be given now. Raises NotTheJobs."""
         async with self._database.begin(reason=GIVEN) as work:
             jobs = await self._store.lock_jobs(work.connection, [job_id])
             why_not = self._why_not(caller, job_id, task_id, jobs)
@@ -130,13 +130,13 @@ class EventRanges:
             return await count_ready(work.connection, task, job_id)
 
     async def states(self, caller: Caller, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
-        """Ranges of (task, job); errors of those whose details are the caller's."""
+        """Read ranges of (task, job); errors of those whose details are the caller's."""
         async with self._database.read() as connection:
             found = await range_states(connection, pairs)
         return [one if DETAILS.allows(caller, one.whose) else one.without_errors() for one in found]
 
     async def report(self, caller: Caller, reports: Sequence[RangeReport], version: int) -> RangeAnswers:
-        """What pilots say of ranges, judged one after another, stored in one transaction.
+        """Judge what pilots say of ranges, one after another, and store it in one transaction.
 
         Raises RowHeld if a range that was in no job set, so that nobody held it, was changed meanwhile.
         """
@@ -171,7 +171,7 @@ class EventRanges:
         changes: _Changes,
         version: int,
     ) -> RangeVerdict:
-        """The verdict; what it changes is seen by the reports after it."""
+        """Judge a report; what it changes is seen by the reports after it."""
         if report.range_id is None or report.status is None:
             return RangeVerdict((), False, f"{report.name[:120]}: {_wrong_form(report)}")
         found, refused = rows.get(report.range_id), why_not[report.range_id.job_id, report.range_id.task_id]

@@ -30,7 +30,7 @@ class Inputs:
         self._grid = grid
 
     async def settle(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """Generated jobs: activate those whose input is at their queue, ask for the input of the others."""
+        """Activate generated jobs whose input is at their queue, ask for the input of the others."""
         locked = await self._store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "defined"}
         if not jobs:
@@ -91,7 +91,7 @@ class Inputs:
         ]
 
     async def arrived(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
-        """Assigned jobs whose transfers are all done: activated, or held back while their task is paused."""
+        """Activate assigned jobs whose transfers are all done; hold them back while their task is paused."""
         tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
         paused = {job_id for job_id, job in jobs.items() if _status(tasks, job) == "paused"}
         ready = sorted(set(jobs) - paused)
@@ -101,7 +101,7 @@ class Inputs:
     async def _activate(
         self, work: UnitOfWork, jobs: Mapping[int, LockedJob], job_ids: Sequence[int], reason: str
     ) -> None:
-        """Those for which the caps of their user or group have room; the others wait with what these hold back."""
+        """Activate those for which the caps of their user or group have room; the others wait."""
         rooms = await self._room.of_new_jobs(work, {jobs[job_id].row.task_id for job_id in job_ids})
         held = {one for one in job_ids if (room := rooms.get(jobs[one].row.task_id)) and not room.takes_one()}
         go_on = [one for one in job_ids if one not in held]
@@ -109,7 +109,7 @@ class Inputs:
         await self._lifecycle.to(work, jobs, sorted(held), "throttled", reason="its user or group runs too many jobs")
 
     async def lost(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
-        """Jobs whose input or output cannot be moved."""
+        """End jobs whose input or output cannot be moved."""
         blames = {job_id: Blame("dispatch", TRANSFER_FAILED, "its data cannot be moved") for job_id in jobs}
         await self._lifecycle.to(work, jobs, sorted(jobs), "failed", reason="its data cannot be moved", blames=blames)
 

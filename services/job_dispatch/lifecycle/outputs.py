@@ -81,7 +81,7 @@ class Outputs:
             work.emit(TransfersRequested(transfer_ids=some))
 
     async def without_storage(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """Holding jobs whose outputs are at no storage that is known: they cannot be read."""
+        """End holding jobs whose outputs are at no storage that is known: they cannot be read."""
         locked = await self._store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         blames = {
@@ -93,7 +93,7 @@ class Outputs:
         )
 
     async def arrived(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
-        """Transferring jobs whose outputs are all where they are kept."""
+        """End transferring jobs whose outputs are all where they are kept."""
         await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are where they are kept")
 
 

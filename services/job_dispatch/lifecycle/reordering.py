@@ -52,7 +52,7 @@ class Reordering:
             await self._advance(work, OrderChange(**dict(found)))
 
     async def slice(self, work: UnitOfWork) -> int | None:
-        """One slice of the oldest change: how many jobs it changed; None if there is none."""
+        """Work off one slice of the oldest change: how many jobs it changed; None if there is none."""
         found = await SQL.row(work.connection, "next_change")
         return None if found is None else await self._advance(work, OrderChange(**dict(found)))
 
@@ -66,7 +66,7 @@ class Reordering:
             await asyncio.sleep(loop.time() - began if n_changed else POLL_S)
 
     async def run_slice(self, work: UnitOfWork) -> None:
-        """One slice, for simulations, where nothing runs by itself."""
+        """Work off one slice, for simulations, where nothing runs by itself."""
         await self.slice(work)
 
     async def set_priorities(self, work: UnitOfWork, priorities: Mapping[int, int]) -> list[int]:
@@ -78,7 +78,7 @@ class Reordering:
         )
 
     async def _advance(self, work: UnitOfWork, change: OrderChange) -> int:
-        """The next slice of a task's jobs; the change ends when none is left."""
+        """Change the next slice of a task's jobs; the change ends when none is left."""
         wanted = _wanted(change)
         await SQL.value(work.connection, "plan_by_index")
         rows = await SQL.rows(work.connection, "take_jobs_to_reorder", size=self._size, **wanted)

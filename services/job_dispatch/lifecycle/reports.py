@@ -52,7 +52,7 @@ class Reporting:
         )
 
     async def report(self, report: Report) -> Judgement:
-        """The verdict, after its effect was committed. Raises TooLate when PostgreSQL is away."""
+        """Judge a report; the verdict, after its effect was committed. Raises TooLate when PostgreSQL is away."""
         for field in report.lost:
             self.metrics.lost_fields.labels(field).inc()
         verdict = await self._coalescer.submit(report)
@@ -60,7 +60,7 @@ class Reporting:
         return verdict
 
     async def handle(self, batch: Sequence[Report]) -> list[Judgement | LockedItem]:
-        """One transaction for a batch with at most one report per job.
+        """Judge a batch with at most one report per job, in one transaction.
 
         It waits for no row: a job whose row another transaction holds would hold up the reports of all others.
         """
@@ -85,7 +85,7 @@ class Reporting:
     async def _endings(
         self, work: UnitOfWork, judged: Sequence[tuple[Report, Judgement]]
     ) -> tuple[list[tuple[Report, Judgement]], dict[int, Blame]]:
-        """Final reports of the jobs' owners held against the files that the jobs were to write."""
+        """Hold final reports of the jobs' owners against the files that the jobs were to write."""
         ends = [report.job_id for report, verdict in judged if verdict.effect in _ENDS]
         expected = await self._store.expected_outputs(work.connection, sorted(ends))
         settled, blames = [], {}
@@ -102,7 +102,7 @@ class Reporting:
     async def _stored_attempts(
         self, work: UnitOfWork, reports: Sequence[Report], rows: Mapping[int, ReportedJob]
     ) -> dict[int, int]:
-        """Attempts whose final report is stored, asked only for jobs that are no longer with a pilot."""
+        """Read which attempts' final report is stored, asked only for jobs that are no longer with a pilot."""
         doubtful = [
             one.job_id for one in reports if one.job_id not in rows or rows[one.job_id].status not in _WITH_PILOT
         ]

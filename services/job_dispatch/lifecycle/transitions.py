@@ -45,7 +45,7 @@ class Lifecycle:
         self.store = store
 
     async def kill(self, work: UnitOfWork, job_ids: Sequence[int], reason: str) -> list[int]:
-        """Jobs killed one by one; those that really were."""
+        """Kill jobs one by one; those that really were."""
         jobs = await self.store.lock_jobs(work.connection, job_ids)
         blames = {job_id: Blame("user", KILL_CODE, reason) for job_id in jobs}
         return await self.to(work, jobs, sorted(jobs), "cancelled", reason=reason, blames=blames)

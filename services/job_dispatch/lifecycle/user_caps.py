@@ -40,7 +40,7 @@ class UserCaps:
         self._left: deque[tuple[Account, str | None, HoldBack]] = deque()
 
     def periodic(self) -> Periodic:
-        """Looks once a minute."""
+        """Look once a minute."""
         return Periodic("user-caps", EVERY_S, self.look)
 
     async def look(self, work: UnitOfWork) -> bool:
@@ -63,7 +63,7 @@ class UserCaps:
         return bool(self._left)
 
     async def _decisions(self, work: UnitOfWork) -> deque[tuple[Account, str | None, HoldBack]]:
-        """What is to be done, by what all accounts run now."""
+        """Decide what is to be done, by what all accounts run now."""
         least = self._parameters.least
         rows = await SQL.rows(
             work.connection,

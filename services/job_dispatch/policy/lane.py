@@ -71,14 +71,14 @@ class Lane:
             self.on_first(self, entry, which)
 
     def arrive(self, entry: Entry) -> None:
-        """A job was activated, or was picked in vain: into the window if a read will not find it."""
+        """Add a job that was activated or picked in vain, if a read will not find it."""
         if self.refilling:
             self._buffer.append(entry)
         elif self.complete or (self.cursor is not None and entry <= self.cursor):
             self.push(entry)
 
     def leave(self, job_id: int) -> None:
-        """The job is no longer of this lane, or has another priority: its entry counts no more."""
+        """Let a job's entry count no more: it is no longer of this lane, or has another priority."""
         self._entries.pop(job_id, None)
 
     def shorten(self, most: int) -> None:
@@ -91,12 +91,12 @@ class Lane:
         self._start_again(kept)
 
     def begin_refill(self) -> Entry | None:
-        """Where the read starts; arrivals wait until `end_refill` or `refill_failed`."""
+        """Begin a read; where it starts. Arrivals wait until `end_refill` or `refill_failed`."""
         self.refilling = True
         return self.cursor
 
     def end_refill(self, entries: Iterable[Entry], limit: int) -> None:
-        """What the read found, in order; fewer than `limit` means that there is no more."""
+        """Add what the read found, in order; fewer than `limit` means that there is no more."""
         n_read = 0
         for entry in entries:
             n_read += 1
@@ -106,7 +106,7 @@ class Lane:
         self.refill_failed()
 
     def refill_failed(self) -> None:
-        """The read is over: buffered arrivals find their side of the cursor."""
+        """End the read: buffered arrivals find their side of the cursor."""
         self.refilling = False
         waiting, self._buffer = self._buffer, []
         for entry in waiting:
@@ -140,7 +140,7 @@ class Lane:
         return [*own, *self._heaps[FOREIGN][: count - len(own)]]
 
     def reclassify(self, owns: Callable[[int], bool] | None) -> None:
-        """The replicas changed: sort the entries into own and foreign again."""
+        """Sort the entries into own and foreign again: the replicas changed."""
         self._owns = owns
         self._start_again(list(self._entries.values()))
 
@@ -150,6 +150,6 @@ class Lane:
             self.push(entry)
 
     def _forget(self, entry: Entry) -> None:
-        """An entry has left its heap; another of the same job is not touched."""
+        """Forget an entry that has left its heap; another of the same job is not touched."""
         if self._entries.get(entry[1]) == entry:
             del self._entries[entry[1]]

@@ -52,7 +52,7 @@ class NewTaskQueues:
         self._groups: dict[GroupName, _Divided] = {}
 
     def calculated(self, found: Iterable[TaskQueuePriority], groups: Mapping[GroupName, GroupProperties]) -> None:
-        """Groups were calculated, of which these are at least one queue of each entity."""
+        """Remember groups that were calculated, of which these are at least one queue of each entity."""
         for one in found:
             group = one.identity.group
             entity = _entity(one.identity.user_name, group, groups.get(group, NO_PROPERTIES))
@@ -67,7 +67,7 @@ class NewTaskQueues:
         corrections: Corrections,
         how: Consolidation,
     ) -> dict[int, float] | None:
-        """The priority of each of these new queues of a group; None: the group has to be calculated.
+        """Price each of these new queues of a group; None: the group has to be calculated.
 
         Example: the queues of a user have the user priorities 20 000 in all and share 1000. A new one whose jobs have 2
         gets 0.1; its user is served 1000.1 of 1000 until the next calculation.

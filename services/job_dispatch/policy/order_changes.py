@@ -21,7 +21,7 @@ class OrderChanges:
         self._n_keys = 0
 
     def note(self, order_key_ids: Iterable[int]) -> None:
-        """These have another place, or none any more."""
+        """Note that these have another place, or none any more."""
         changed = frozenset(order_key_ids)
         if not changed:
             return
@@ -33,7 +33,7 @@ class OrderChanges:
             self._first += 1
 
     def note_all(self) -> None:
-        """Any may have changed."""
+        """Note that any may have changed."""
         self.version += 1
         self._first, self._n_keys = self.version, 0
         self._changes.clear()

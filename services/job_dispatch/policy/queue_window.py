@@ -36,7 +36,7 @@ class QueueWindow:
         self._lanes_of_shape: dict[int, dict[LaneKey, Lane]] = {}
 
     def lane(self, gshare: str, shape_id: int, *, complete: bool, order_key_id: int = 0) -> Lane:
-        """The lane, made if it is not there; `complete` for a new lane that news announced."""
+        """Give the lane, made if it is not there; `complete` for a new lane that news announced."""
         share = self.task_queues.lanes((gshare, order_key_id))
         lane = share.lanes.get(shape_id)
         if lane is None:
@@ -120,7 +120,7 @@ class QueueWindow:
         view: TaskQueueView,
         urgent: AbstractSet[int] = NOTHING_URGENT,
     ) -> PickedJob | NeedsRefill | NeedsShares | None:
-        """The best job for an offer, taken out of the window; None when nothing here fits.
+        """Take the best job for an offer out of the window; None when nothing here fits.
 
         `view`: which order keys fit it, and whether jobs without one do. Jobs of `urgent` shapes come first.
         """
@@ -147,7 +147,7 @@ class QueueWindow:
 
 
 def pick_urgent(lanes: Iterable[Lane], unwanted: Callable[[int], bool], band: int) -> PickedJob | NeedsRefill | None:
-    """The best job of these lanes of urgent work, by priority and age (JEDI: Express transfers).
+    """Take the best job of these lanes of urgent work, by priority and age (JEDI: Express transfers).
 
     NeedsRefill while one of them is empty and not read to its end.
     """

@@ -59,19 +59,19 @@ class Heads:
         heapify(self.heap)
 
     def better(self, head: Head) -> None:
-        """A lane has got this job; it stands for the lane if it is served before what does now."""
+        """Let a job that a lane has got stand for it, if it is served before what does now."""
         listed = self.listed.get(head[2])
         if listed is None or head < listed:
             self.listed[head[2]] = head
             heappush(self.heap, head)
 
     def behind(self, head: Head) -> None:
-        """The entry on top is no longer the head of its lane, which is this one."""
+        """Put this head of a lane in the place of the entry on top, which is no longer its head."""
         self.listed[head[2]] = head
         heapreplace(self.heap, head)
 
     def drop(self) -> None:
-        """Nothing stands for the lane of the entry on top any more."""
+        """Drop the entry on top: nothing stands for its lane any more."""
         del self.listed[heappop(self.heap)[2]]
 
 
@@ -92,13 +92,13 @@ class ShareLanes:
         self._empty: dict[int, Lane] = {}
 
     def add(self, lane: Lane) -> None:
-        """A new lane, empty as yet."""
+        """Add a new lane, empty as yet."""
         self.lanes[lane.shape_id] = lane
         self._empty[lane.shape_id] = lane
         lane.on_first = self._has_first
 
     def pick(self, fits: Fits, unwanted: Callable[[int], bool], band: int) -> PickedJob | NeedsRefill | None:
-        """The best job of the lanes that fit, taken out of its lane; None when there is none.
+        """Take the best job of the lanes that fit out of its lane; None when there is none.
 
         NeedsRefill while a fitting lane is empty and not read to its end: what it has may come first.
         """
@@ -170,7 +170,7 @@ class ShareLanes:
         return True
 
     def _has_first(self, lane: Lane, entry: Entry, which: int) -> None:
-        """A lane has got a job that comes before its others of the same heap."""
+        """Let a job stand for its lane, before whose others of the same heap it comes."""
         self._empty.pop(lane.shape_id, None)
         for fits, heads in self._heads.items():
             if fits(lane.shape_id):

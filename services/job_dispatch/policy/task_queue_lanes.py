@@ -51,7 +51,7 @@ class TaskQueueLanes:
         self._order: tuple[Ranks, list[str]] | None = None
 
     def lanes(self, member: Member) -> ShareLanes:
-        """The lanes of a share and order key, made if they are not there."""
+        """Give the lanes of a share and order key, made if they are not there."""
         found = self.members.get(member)
         if found is None:
             found = self.members[member] = ShareLanes(lambda: self._has_job(member), self._on_end)
@@ -81,7 +81,7 @@ class TaskQueueLanes:
         return self._slots
 
     def _without_ended(self, key: int) -> list[Member]:
-        """The members of a key that have lanes; the others go, and come again with their next job."""
+        """Drop the members of a key without lanes, which come again with their next job; those that are left."""
         kept = []
         for member in self._keys[key]:
             if self.members[member].lanes:
@@ -144,7 +144,7 @@ class TaskQueueLanes:
     def pick(
         self, name: str, fits: Fits, view: TaskQueueView, unwanted: Callable[[int], bool], band: int
     ) -> PickedJob | NeedsRefill | None:
-        """A job of a drawn task queue of a slot; None when nothing of the slot fits."""
+        """Pick a job of a drawn task queue of a slot; None when nothing of the slot fits."""
         slot = self._slots[name]
         if len(slot.members) == 1:  # without a draw
             (member,) = slot.members
@@ -166,7 +166,7 @@ class TaskQueueLanes:
     def pick_oldest(
         self, allowed: Collection[str], fits: Fits, unwanted: Callable[[int], bool], band: int
     ) -> PickedJob | NeedsRefill | None:
-        """The next job of the share where it is the oldest, of `allowed` shares without task queues.
+        """Pick the next job of the share where it is the oldest, of `allowed` shares without task queues.
 
         Why not any share: one that has old jobs only would get this part of all picks whatever it is due, and shares
         would miss their targets by it.
@@ -181,7 +181,7 @@ class TaskQueueLanes:
 
 
 def _drawn_class(classes: Mapping[Member, float], random: Callable[[], float]) -> Member:
-    """One of the few classes of a task queue, by weight."""
+    """Draw one of the few classes of a task queue, by weight."""
     if len(classes) == 1:
         return next(iter(classes))
     left = random() * sum(classes.values())

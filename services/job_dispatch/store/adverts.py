@@ -14,7 +14,7 @@ SQL = Queries.beside(__file__)
 
 
 async def live_adverts(connection: asyncpg.Connection) -> list[asyncpg.Record]:
-    """Advertisements that are still believed, and for how long."""
+    """Read advertisements that are still believed, and for how long."""
     return await SQL.rows(connection, "live_adverts")
 
 

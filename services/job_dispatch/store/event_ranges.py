@@ -84,7 +84,7 @@ def allowed_sources(target: EventRangeStatus) -> list[int]:
 
 
 async def take_ranges(connection: asyncpg.Connection, task_id: int, job_id: int, n_ranges: int) -> list[TakenRange]:
-    """Ranges of the job's input that nobody has, now `sent` to it, in the order of files and events."""
+    """Take ranges of the job's input that nobody has, now `sent` to it, in the order of files and events."""
     rows = await SQL.rows(
         connection, "take_ranges", task_id=task_id, job_id=job_id, n_ranges=n_ranges, to_status=CODES["sent"],
         allowed=allowed_sources("sent"),
@@ -95,7 +95,9 @@ async def take_ranges(connection: asyncpg.Connection, task_id: int, job_id: int,
 async def take_ranges_of_task(
     connection: asyncpg.Connection, task_id: int, job_id: int, n_ranges: int
 ) -> list[TakenRange]:
-    """Ranges of any job set of the task that nobody has, now `sent` to its jumbo job (JEDI: Jumbo jobs).
+    """Take ranges of the task that nobody has, now `sent` to its jumbo job (JEDI: Jumbo jobs).
+
+    They may be of any job set.
 
     The sets are locked here, in the order in which everybody locks them.
     """
@@ -119,7 +121,7 @@ def _taken(rows: Sequence[asyncpg.Record], job_id: int) -> list[TakenRange]:
 
 
 async def plan_once(connection: asyncpg.Connection) -> None:
-    """Until the commit, statements are planned once for all values, and read tables by their indexes."""
+    """Plan statements once for all values until the commit, and read tables by their indexes."""
     await SQL.run(connection, "plan_once")
 
 
@@ -133,7 +135,7 @@ async def lock_sets_of_jobs(connection: asyncpg.Connection, job_ids: Sequence[in
 
 
 async def open_points(connection: asyncpg.Connection, job_set_id: int) -> list[int]:
-    """The ready ranges of the next points of a search whose set is held; none before their time."""
+    """Open the next points of a search whose set is held: their ready ranges; none before their time."""
     row = await SQL.row(connection, "search_of_set", job_set_id=job_set_id)
     if row is None:
         return []
@@ -168,17 +170,17 @@ def _names(range_ids: Sequence[RangeId]) -> dict[str, Any]:
 
 
 async def count_ready(connection: asyncpg.Connection, task_id: int, job_id: int) -> int:
-    """Ranges that the job could be given now."""
+    """Count the ranges that the job could be given now."""
     return int(await SQL.value(connection, "count_ready", task_id=task_id, job_id=job_id))
 
 
 async def count_ready_of_task(connection: asyncpg.Connection, task_id: int) -> int:
-    """Ranges that a jumbo job of the task could be given now."""
+    """Count the ranges that a jumbo job of the task could be given now."""
     return int(await SQL.value(connection, "count_ready_of_task", task_id=task_id))
 
 
 async def named_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> dict[RangeId, RangeRow]:
-    """The rows that pilots name so. Their jobs and job sets are held."""
+    """Read the rows that pilots name so. Their jobs and job sets are held."""
     found = {}
     for task_id, of_task in _by_task(range_ids).items():
         job_ids = [one.job_id for one in of_task]
@@ -193,7 +195,7 @@ async def named_ranges(connection: asyncpg.Connection, range_ids: Sequence[Range
 async def move_ranges(
     connection: asyncpg.Connection, task_id: int, to_status: EventRangeStatus, details: dict[int, RangeDetails]
 ) -> list[int]:
-    """Ranges of a task by id that took this step; those that may not take it are left as they are."""
+    """Move ranges of a task by id; those that may not take the step are left as they are."""
     said = list(details.values())
     rows = await SQL.rows(
         connection, "move_ranges",
@@ -207,7 +209,7 @@ async def move_ranges(
 
 
 async def copy_failed(connection: asyncpg.Connection, task_id: int, event_range_ids: Sequence[int]) -> list[int]:
-    """The rows of the next attempts of failed ranges of a task, ready."""
+    """Insert the next attempts of failed ranges of a task, ready; their rows."""
     rows = await SQL.rows(
         connection, "copy_failed", task_id=task_id, ids=list(event_range_ids), to_status=CODES["ready"]
     )
@@ -241,7 +243,7 @@ async def note_files(connection: asyncpg.Connection, files: Sequence[WrittenFile
 
 
 async def range_states(connection: asyncpg.Connection, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
-    """Ranges of (task, job); at most `MOST_TOLD`."""
+    """Read ranges of (task, job); at most `MOST_TOLD`."""
     distinct = sorted(set(pairs))
     rows = await SQL.rows(
         connection, "statuses", task_ids=[task for task, _ in distinct], job_ids=[job for _, job in distinct],

@@ -63,13 +63,13 @@ class JobQueries:
         self._database = database
 
     async def states(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Status, attempt, command and owner of each id in the order given; None where there is no such job."""
+        """Read status, attempt, command and owner of each id, in this order; None where there is no such job."""
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "job_states", job_ids=list(job_ids))
         return [dict(row) for row in rows]
 
     async def listed(self, wanted: JobFilter, caller: Caller) -> list[dict[str, Any]]:
-        """Rows of jobs, the newest first."""
+        """Read rows of jobs, the newest first."""
         reach, by_details = Reach.of(caller), wanted.asks_for_details
         async with self._database.read() as connection, connection.transaction(readonly=True):
             # which index fits depends on which filters are given: a plan for all of them would scan the table
@@ -93,7 +93,7 @@ class JobQueries:
         return [_as_told({**row, "queue": shown_queue(row["queue"])}, caller) for row in rows]
 
     async def described(self, job_ids: Sequence[int], caller: Caller) -> Described:
-        """Specification, row and final report of each id in the order given, as far as there is room."""
+        """Read specification, row and final report of each id in the order given, as far as there is room."""
         found, n_bytes = list[dict[str, Any]](), 0
         listed = await self.listed(JobFilter(job_ids=tuple(job_ids), limit=len(job_ids)), caller)
         rows = {row["job_id"]: row for row in listed}
@@ -107,13 +107,13 @@ class JobQueries:
         return Described(found, [])
 
     async def owner_of_task(self, task_id: int) -> dict[str, Any] | None:
-        """Owner and VO of a task; None where there is none."""
+        """Read owner and VO of a task; None where there is none."""
         async with self._database.read() as connection:
             row = await SQL.row(connection, "owner_of_task", task_id=task_id)
         return None if row is None else dict(row)
 
     async def metadata(self, task_id: int) -> list[dict[str, Any]]:
-        """What payloads of finished jobs of a task wrote about themselves, the newest first."""
+        """Read what payloads of finished jobs of a task wrote about themselves, the newest first."""
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "metadata_of_task", task_id=task_id, at_most=MOST_METADATA)
         return [
@@ -122,7 +122,7 @@ class JobQueries:
         ]
 
     async def by_queue(self) -> list[dict[str, Any]]:
-        """Jobs and cores per queue, resource type and state, from the statistics."""
+        """Read jobs and cores per queue, resource type and state, from the statistics."""
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "jobs_by_queue")
         return [dict(row) for row in rows]

@@ -120,13 +120,13 @@ class Store:
     """
 
     async def lock_jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, LockedJob]:
-        """The live rows of these jobs, locked in the order of their ids."""
+        """Lock the live rows of these jobs in the order of their ids."""
         return _locked(await SQL.rows(connection, "lock_jobs", job_ids=sorted(set(job_ids))))
 
     async def lock_free_jobs(
         self, connection: asyncpg.Connection, job_ids: Sequence[int]
     ) -> tuple[dict[int, LockedJob], set[int]]:
-        """The rows that no other transaction holds, locked, and the jobs whose rows are held.
+        """Lock the rows that no other transaction holds; these rows, and the jobs whose rows are held.
 
         It waits for no lock.
         """
@@ -144,7 +144,7 @@ class Store:
             await SQL.run(connection, "heartbeats", job_ids=list(job_ids), allowed=list(ON_NODE))
 
     async def start(self, connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus) -> list[int]:
-        """sent -> starting, sent or starting -> running."""
+        """Move jobs: sent -> starting, sent or starting -> running."""
         if not job_ids:
             return []
         allowed = JOB.sources(status, OWNER)
@@ -159,7 +159,10 @@ class Store:
         *,
         sources: Sequence[JobStatus] = (),
     ) -> list[int]:
-        """To a state that says nothing about errors or the end of the run; `sources` narrows what is allowed."""
+        """Move jobs to a state that says nothing about errors or the end of the run.
+
+        `sources` narrows what is allowed.
+        """
         if not job_ids:
             return []
         allowed = [one for one in JOB.sources(status, OWNER) if not sources or one in sources]
@@ -169,7 +172,7 @@ class Store:
     async def end(
         self, connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus, blames: Mapping[int, Blame]
     ) -> list[int]:
-        """To a state after the run (holding, failed, finished, cancelled, closed), with whom to blame."""
+        """Move jobs to a state after the run (holding, failed, finished, ...), with whom to blame."""
         if not job_ids:
             return []
         found = [blames.get(job_id) for job_id in job_ids]
@@ -188,7 +191,7 @@ class Store:
     async def insert_reports(
         self, connection: asyncpg.Connection, reports: Sequence[tuple[int, int, str, Mapping[str, Any]]]
     ) -> None:
-        """(job, attempt, what the report makes of the job, report); a stored report is never replaced."""
+        """Store (job, attempt, what the report makes of the job, report); a stored report is never replaced."""
         if reports:
             await SQL.run(
                 connection,
@@ -202,7 +205,7 @@ class Store:
     async def expected_outputs(
         self, connection: asyncpg.Connection, job_ids: Sequence[int]
     ) -> dict[int, list[ExpectedOutput]]:
-        """The files that these jobs are to write, by job."""
+        """Read the files that these jobs are to write, by job."""
         found: dict[int, list[ExpectedOutput]] = {}
         for row in await SQL.rows(connection, "expected_outputs", job_ids=list(job_ids)) if job_ids else ():
             one = ExpectedOutput(row["lfn"], row["is_log"], row["may_be_absent"])
@@ -226,7 +229,7 @@ class Store:
     async def input_facts(
         self, connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]
     ) -> list[asyncpg.Record]:
-        """One row per job and input dataset; `storages` of each queue count as being there."""
+        """Read one row per job and input dataset; `storages` of each queue count as being there."""
         queues = sorted(storages)
         return list(
             await SQL.rows(
@@ -261,7 +264,7 @@ class Store:
     async def outputs_of_jobs(
         self, connection: asyncpg.Connection, job_ids: Sequence[int]
     ) -> dict[int, list[JobOutput]]:
-        """What these jobs write, in order of the files' ids."""
+        """Read what these jobs write, in order of the files' ids."""
         found: dict[int, list[JobOutput]] = {}
         for job_id, *facts in await SQL.rows(connection, "outputs_of_jobs", job_ids=list(job_ids)) if job_ids else ():
             found.setdefault(job_id, []).append(JobOutput(*facts))
@@ -282,7 +285,7 @@ class Store:
         outcome: str,
         details: Mapping[str, Any],
     ) -> None:
-        """Who gave which command to which jobs."""
+        """Record who gave which command to which jobs."""
         await SQL.run(
             connection,
             "audit",
@@ -299,7 +302,7 @@ class Store:
         return bool(rows)
 
     async def take_back_commands(self, connection: asyncpg.Connection, job_id: int, commands: Sequence[str]) -> bool:
-        """The pilot is no longer told any of these; whether the job is live."""
+        """Tell the pilot none of these any more; whether the job is live."""
         rows = await SQL.rows(
             connection, "take_back_commands", job_id=job_id, commands=list(commands), allowed=list(LIVE)
         )

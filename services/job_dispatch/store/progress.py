@@ -27,11 +27,11 @@ async def note_progress(connection: asyncpg.Connection, reports: Sequence[Report
 
 
 async def end_progress(connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
-    """These jobs have ended: their reports have all that was kept here."""
+    """Drop what was kept of these jobs: they have ended, and their reports have all of it."""
     await SQL.run(connection, "end_progress", job_ids=list(job_ids))
 
 
 async def forget_said(connection: asyncpg.Connection, *, progress_kept_s: float, stdout_kept_s: float) -> None:
-    """What was kept of jobs that ended without a report, and old output of payloads."""
+    """Delete what was kept of jobs that ended without a report, and old output of payloads."""
     await SQL.run(connection, "forget_progress", older_than_s=progress_kept_s, size=FORGET_SLICE)
     await SQL.run(connection, "forget_stdout", older_than_s=stdout_kept_s, size=FORGET_SLICE)

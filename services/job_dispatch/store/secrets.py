@@ -43,24 +43,24 @@ class KeptSecret:
 
 
 async def secrets_of(connection: asyncpg.Connection, owner: str, vo: str) -> list[KeptSecret]:
-    """What one person keeps for a VO."""
+    """Read what one person keeps for a VO."""
     rows = await SQL.rows(connection, "secrets_of", owner=owner, vo=vo)
     return [KeptSecret.of(owner, vo, row) for row in rows]
 
 
 async def secrets_of_pilots(connection: asyncpg.Connection, owner: str) -> list[KeptSecret]:
-    """What one person gave for pilots, in every VO."""
+    """Read what one person gave for pilots, in every VO."""
     rows = await SQL.rows(connection, "secrets_of_pilots", owner=owner)
     return [KeptSecret.of(owner, row["vo"], row) for row in rows]
 
 
 async def listed_secrets(connection: asyncpg.Connection, owner: str) -> list[dict[str, Any]]:
-    """Keys without their values."""
+    """Read keys without their values."""
     return [dict(row) for row in await SQL.rows(connection, "listed_secrets", owner=owner)]
 
 
 async def notes_for_owner(connection: asyncpg.Connection, owner: str) -> list[dict[str, Any]]:
-    """Who asked for a person's secrets, or changed a task that used them."""
+    """Read who asked for a person's secrets, or changed a task that used them."""
     rows = await SQL.rows(connection, "notes_for_owner", target=target_of(owner), at_most=MOST_NOTES)
     return [{**dict(row["details"]), "at": row["at"], "caller": row["caller"], "what": row["verb"]} for row in rows]
 
@@ -99,7 +99,7 @@ async def forget_secrets(connection: asyncpg.Connection, owner: str, vo: str) ->
 async def sealed_otherwise(
     connection: asyncpg.Connection, key_id: str, after: tuple[str, str, str], at_most: int
 ) -> list[KeptSecret]:
-    """The next ones that another key encrypts."""
+    """Read the next ones that another key encrypts."""
     owner, vo, key = after
     rows = await SQL.rows(
         connection,
@@ -127,7 +127,7 @@ async def seal_again(connection: asyncpg.Connection, secrets: Sequence[KeptSecre
 
 
 async def letters_of(connection: asyncpg.Connection, user_name: str, vos: Collection[str] | None) -> frozenset[str]:
-    """The letters that a user has in each of these VOs.
+    """Read the letters that a user has in each of these VOs.
 
     None: what is said for all; none of one of whom nothing is said.
     """

@@ -14,7 +14,7 @@ SQL = Queries.beside(__file__)
 
 
 async def groups_of_users(connection: asyncpg.Connection) -> dict[GroupName, GroupProperties]:
-    """What each group is due, and how it is divided."""
+    """Read what each group is due, and how it is divided."""
     rows = await SQL.rows(connection, "groups")
     return {
         (row["vo"], row["name"]): GroupProperties(row["job_share"], row["job_sharing"], row["allows_background"])
@@ -23,7 +23,7 @@ async def groups_of_users(connection: asyncpg.Connection) -> dict[GroupName, Gro
 
 
 async def corrections(connection: asyncpg.Connection) -> Corrections:
-    """Factors of groups of users, of users in them and of users within shares."""
+    """Read factors of groups of users, of users in them and of users within shares."""
     of_groups: dict[GroupName, float] = {}
     of_users: dict[Entity, float] = {}
     for row in await SQL.rows(connection, "corrections_of_groups"):
@@ -38,7 +38,7 @@ async def corrections(connection: asyncpg.Connection) -> Corrections:
 
 
 async def waiting_jobs(connection: asyncpg.Connection, order_key_ids: Sequence[int] | None = None) -> dict[int, int]:
-    """How many activated jobs each order key has; of all keys, or of these."""
+    """Count the activated jobs of each order key; of all keys, or of these."""
     if order_key_ids is None:
         rows = await SQL.rows(connection, "waiting_of_all")
     else:
@@ -47,43 +47,43 @@ async def waiting_jobs(connection: asyncpg.Connection, order_key_ids: Sequence[i
 
 
 async def order_keys(connection: asyncpg.Connection, order_key_ids: Sequence[int]) -> Sequence[Any]:
-    """Rows of these order keys with the identities of their task queues."""
+    """Read these order keys with the identities of their task queues."""
     rows: Sequence[Any] = await SQL.rows(connection, "order_keys", order_key_ids=list(order_key_ids))
     return rows
 
 
 async def at_pilots(connection: asyncpg.Connection) -> list[tuple[str, int, int]]:
-    """Jobs with an order key that pilots have: queue, order key, how many."""
+    """Count jobs with an order key that pilots have: queue, order key, how many."""
     rows = await SQL.rows(connection, "at_pilots")
     return [(row["queue"], row["order_key_id"], row["n_jobs"]) for row in rows]
 
 
 async def one_at_a_time(connection: asyncpg.Connection) -> None:
-    """From here to the end of the transaction no other dispatcher permits jobs."""
+    """Keep other dispatchers from permitting jobs from here to the end of the transaction."""
     await SQL.value(connection, "one_at_a_time")
 
 
 async def at_pilots_of_queues(
     connection: asyncpg.Connection, queues: Sequence[str], permit_s: float
 ) -> list[tuple[str, int, int]]:
-    """Jobs with an order key that pilots have at queues, or may get now: queue, key, how many."""
+    """Count jobs with an order key that pilots have at queues, or may get now: queue, key, how many."""
     rows = await SQL.rows(connection, "at_pilots_of_queues", queues=list(queues), permit_s=permit_s)
     return [(row["queue"], row["order_key_id"], row["n_jobs"]) for row in rows]
 
 
 async def permitted(connection: asyncpg.Connection, job_ids: Sequence[int], permit_s: float) -> set[int]:
-    """Which of these jobs may be claimed already, by whomever: they are among those that count."""
+    """Read which of these jobs may be claimed already, by whomever: they are among those that count."""
     rows = await SQL.rows(connection, "permitted", job_ids=list(job_ids), permit_s=permit_s)
     return {row["job_id"] for row in rows}
 
 
 async def permit(connection: asyncpg.Connection, job_ids: Sequence[int], permit_s: float) -> None:
-    """These jobs may be claimed within so many seconds."""
+    """Permit these jobs to be claimed within so many seconds."""
     await SQL.run(connection, "permit", job_ids=list(job_ids), permit_s=permit_s)
 
 
 async def running_delays(connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, tuple[int, float]]:
-    """Which of these delays have not ended: the job whose match began each, and the seconds that are left."""
+    """Read which of these delays have not ended: the job that began each, and the seconds left."""
     if not names:
         return {}
     rows = await SQL.rows(connection, "running_delays", names=list(names))
@@ -91,7 +91,7 @@ async def running_delays(connection: asyncpg.Connection, names: Sequence[str]) -
 
 
 async def begin_delays(connection: asyncpg.Connection, begun: Mapping[str, tuple[int, float]]) -> None:
-    """Delays by name, each with the job that was matched, for so many seconds."""
+    """Begin delays by name, each with the job that was matched, for so many seconds."""
     if begun:
         jobs, seconds = [job_id for job_id, _ in begun.values()], [one for _, one in begun.values()]
         await SQL.run(connection, "begin_delays", names=list(begun), job_ids=jobs, seconds=seconds)

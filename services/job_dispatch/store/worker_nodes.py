@@ -20,10 +20,10 @@ async def note_node(
     data: Mapping[str, Any],
     item: str = "",
 ) -> None:
-    """What a pilot says of its machine now; `item` tells the GPUs of one machine apart."""
+    """Store what a pilot says of its machine now; `item` tells the GPUs of one machine apart."""
     await SQL.run(connection, "note_node", site=site, host_name=host_name, kind=kind, item=item, data=dict(data))
 
 
 async def forget_nodes(connection: asyncpg.Connection, older_than_s: float) -> None:
-    """Machines that no pilot was on for long."""
+    """Delete machines that no pilot was on for long."""
     await SQL.run(connection, "forget_nodes", older_than_s=older_than_s)

@@ -16,7 +16,7 @@ SQL = Queries.beside(__file__)
 
 
 async def with_task_queues(connection: asyncpg.Connection) -> list[GroupOfUsers]:
-    """Groups that have task queues now."""
+    """Read the groups that have task queues now."""
     rows = await SQL.rows(connection, "groups_with_task_queues", usual_share=DEFAULT_JOB_SHARE)
     return [GroupOfUsers(**{**dict(row), "users": tuple(row["users"])}) for row in rows]
 

@@ -15,7 +15,7 @@ SQL = Queries.beside(__file__)
 async def use_over_time(
     connection: asyncpg.Connection, gshare: str | None, span_s: float, width_s: int, reach: Reach
 ) -> list[dict[str, Any]]:
-    """Use by bucket and name, the oldest first."""
+    """Read use by bucket and name, the oldest first."""
     rows = await SQL.rows(
         connection, "use_over_time", gshare=gshare, span_s=float(span_s), width_s=width_s, **reach._asdict()
     )

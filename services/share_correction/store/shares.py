@@ -18,7 +18,7 @@ TOLERANCE = 0.005
 
 
 async def shares(connection: asyncpg.Connection) -> tuple[list[Node], dict[str, str | None]]:
-    """The tree, and the VO of each share that states one."""
+    """Read the tree, and the VO of each share that states one."""
     rows = await SQL.rows(connection, "shares")
     nodes = [
         Node(row["gshare"], row["value"], row["parent"], row["correction_factor"], row["stretchable"]) for row in rows
@@ -27,7 +27,7 @@ async def shares(connection: asyncpg.Connection) -> tuple[list[Node], dict[str, 
 
 
 async def users_of_shares(connection: asyncpg.Connection) -> dict[str, list[str]]:
-    """Whoever has live jobs, by share."""
+    """Read whoever has live jobs, by share."""
     found: dict[str, list[str]] = {}
     for row in await SQL.rows(connection, "users_of_shares"):
         found.setdefault(row["gshare"], []).append(row["user_name"])
@@ -65,7 +65,7 @@ async def set_user_corrections(
 
 
 async def keep_terms(connection: asyncpg.Connection, found: Sequence[FoundCorrection]) -> None:
-    """What these corrections follow from."""
+    """Store what these corrections follow from."""
     await SQL.run(
         connection,
         "keep_terms",
@@ -91,14 +91,14 @@ async def next_version(connection: asyncpg.Connection) -> int:
 
 
 async def tree(connection: asyncpg.Connection) -> tuple[Share, ...]:
-    """The present tree, locked until the end of the transaction."""
+    """Read the present tree, locked until the end of the transaction."""
     return tuple(Share(**dict(row)) for row in await SQL.rows(connection, "tree"))
 
 
 async def use_of_shares(
     connection: asyncpg.Connection, core_powers_hs06: Mapping[str, float], usual_hs06: float
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """HS06 that each share uses now, and its waiting jobs."""
+    """Read the HS06 that each share uses now, and its waiting jobs."""
     rows = await SQL.rows(
         connection,
         "use_of_shares",

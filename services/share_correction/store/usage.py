@@ -32,7 +32,7 @@ async def fold(connection: asyncpg.Connection, changes: Sequence[BucketChange]) 
 
 
 async def usage(connection: asyncpg.Connection, spans_s: Sequence[float], width_s: int) -> list[UsageRow]:
-    """What each user of each share used in each of these spans up to now."""
+    """Read what each user of each share used in each of these spans up to now."""
     rows = await SQL.rows(connection, "usage_by_span", spans_s=sorted(set(spans_s)), width_s=width_s)
     return [UsageRow(**dict(row)) for row in rows]
 
@@ -40,7 +40,7 @@ async def usage(connection: asyncpg.Connection, spans_s: Sequence[float], width_
 async def differences(
     connection: asyncpg.Connection, core_powers_hs06: Mapping[str, float], usual_hs06: float
 ) -> dict[UserKey, Difference]:
-    """By how much what runs now differs from the levels of use."""
+    """Read by how much what runs now differs from the levels of use."""
     rows = await SQL.rows(
         connection,
         "usage_differences",
@@ -71,6 +71,6 @@ async def correct(connection: asyncpg.Connection, ends_at: datetime, wrong: Mapp
 
 
 async def forget(connection: asyncpg.Connection, older_than_s: float) -> None:
-    """Buckets that no slice reads."""
+    """Delete buckets that no slice reads."""
     await SQL.run(connection, "forget_buckets", older_than_s=older_than_s)
     await SQL.run(connection, "forget_levels")

@@ -36,23 +36,23 @@ class TaskBrokerageStore:
         self._catalogue = catalogue
 
     async def assigning_task(self, work: UnitOfWork, task_id: int) -> Mapping[str, Any] | None:
-        """The task, locked until the commit; None if it is not (any more) waiting for a nucleus."""
+        """Lock the task until the commit; None if it is not (any more) waiting for a nucleus."""
         row = await SQL.row(work.connection, "assigning_task", task_id=task_id)
         return None if row is None else dict(row)
 
     async def largest_boundary(self, work: UnitOfWork, task_id: int) -> Boundary | None:
-        """The largest boundary of the task's input; None where its units have none."""
+        """Read the largest boundary of the task's input; None where its units have none."""
         row = await SQL.row(work.connection, "largest_boundary", task_id=task_id, most_units=UNITS_LOOKED_AT)
         return None if row is None else Boundary(*(int(one) for one in row))
 
     async def inputs(
         self, work: UnitOfWork, task_id: int, storages: Mapping[str, Storage]
     ) -> tuple[Sequence[Mapping[str, Any]], tuple[InputDataset, ...]]:
-        """The task's input datasets as rows, and as values with their copies."""
+        """Read the task's input datasets as rows, and as values with their copies."""
         return await inputs_of_task(self._catalogue, work.connection, task_id, storages)
 
     async def remaining_work(self, work: UnitOfWork, priority: int) -> dict[str, RemainingWork]:
-        """RW of each nucleus that has work, in total and of tasks with at least `priority`."""
+        """Read RW of each nucleus that has work, in total and of tasks with at least `priority`."""
         return {
             row["nucleus"]: RemainingWork(float(row["total_hs06_s"]), float(row["at_least_priority_hs06_s"]))
             for row in await SQL.rows(work.connection, "remaining_work", priority=priority)
@@ -102,9 +102,9 @@ class TaskBrokerageStore:
         return decision_id
 
     async def assign(self, work: UnitOfWork, task_id: int, nucleus: str) -> None:
-        """assigning -> ready at a nucleus."""
+        """Move a task assigning -> ready at a nucleus."""
         await SQL.run(work.connection, "assign_nucleus", task_id=task_id, nucleus=nucleus, allowed=MAY_BECOME_READY)
 
     async def keep_waiting(self, work: UnitOfWork, task_id: int, retry_at: datetime, reason: str) -> None:
-        """The task stays assigning, says why, and when it is looked at again."""
+        """Keep a task assigning, with the reason and the time when it is looked at again."""
         await SQL.run(work.connection, "keep_waiting", task_id=task_id, retry_at=retry_at, reason=reason)

@@ -50,7 +50,7 @@ class InvariantCheck:
 
 
 def load(directory: Path = DIRECTORY) -> tuple[InvariantCheck, ...]:
-    """The checks of a directory, by invariant and name.
+    """Read the checks of a directory, by invariant and name.
 
     Raises ValueError for a query whose name says no invariant.
     """

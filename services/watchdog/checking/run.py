@@ -36,7 +36,7 @@ async def run_checks(
     checks: Sequence[InvariantCheck] = CHECKS,
     rows_per_check: int = ROWS_PER_CHECK,
 ) -> list[Violation]:
-    """What breaks an invariant now; empty if nothing does.
+    """Find what breaks an invariant now; empty if nothing does.
 
     Without `task_ids`: everything, at most `rows_per_check` rows of each check. With them: only what holds after every
     commit, for these tasks alone, in one round trip. Outside a transaction it opens a read-only one of its own, so that

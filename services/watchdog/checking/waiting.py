@@ -24,7 +24,7 @@ A_MINUTE_S = 60.0
 
 
 async def check_waiting(connection: asyncpg.Connection) -> list[Violation]:
-    """Work that has waited for a minute for a queue that has had room for as long."""
+    """Find work that has waited for a minute for a queue that has had room for as long."""
     now = await connection.fetchval("SELECT orrery_now()")
     reader, nothing = GridReader(NullCache()), World.of(Grid({}, {}, {}))
     _, found, _ = await waiting_in_vain(connection, reader, nothing, now, for_s=A_MINUTE_S)

@@ -15,12 +15,12 @@ MOST_COUNTED, MOST_LISTED = 10_000, 8
 
 
 async def rows(connection: asyncpg.Connection, name: str, **values: Any) -> list[dict[str, Any]]:
-    """What one statement found."""
+    """Read what one statement finds."""
     return [dict(row) for row in await SQL.rows(connection, name, **values)]
 
 
 async def waiting(connection: asyncpg.Connection) -> dict[str, Any]:
-    """What waits longer than is usual, by kind."""
+    """Read what waits longer than is usual, by kind."""
     jobs = {"statuses": list(USUAL_OF_JOBS), "usual_s": list(USUAL_OF_JOBS.values())}
     tasks = {"statuses": list(USUAL_OF_TASKS), "usual_s": list(USUAL_OF_TASKS.values())}
     return {

@@ -81,7 +81,7 @@ async def dispatcher_seen_at(connection: asyncpg.Connection) -> datetime | None:
 
 
 async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at: datetime | None) -> None:
-    """The next run comes at once, and is as late as this one was."""
+    """Let the next run come at once, as late as this one was."""
     if previous_at is not None:
         await SQL.run(connection, "give_back_turn", watch=watch, previous_at=previous_at)
 
@@ -89,7 +89,7 @@ async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at
 async def overdue_jobs(
     connection: asyncpg.Connection, status: JobStatus, wanted: Search, queues: dict[str, WatchedQueue], most: int
 ) -> list[WatchedJob]:
-    """Jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
+    """Read jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
     latest = list(wanted.latest.values())
     changed = [one for latest_one in latest for one in (latest_one.changed, latest_one.silent) if one is not None]
     created = [one.created for one in latest if one.created is not None]
@@ -108,7 +108,10 @@ async def overdue_jobs(
 async def long_event_service(
     connection: asyncpg.Connection, before: datetime, queues: dict[str, WatchedQueue], most: int
 ) -> list[WatchedJob]:
-    """Jobs of job sets that a pilot has had since before this time, but for queues without time limits."""
+    """Read jobs of job sets that a pilot has had since before this time.
+
+    Those at queues without time limits are left out.
+    """
     rows = await SQL.rows(connection, "long_event_service", before=before, es_priority=ES_PRIORITY, most=most)
     jobs = [_job_facts(row, queues) for row in rows]
     return [job for job in jobs if not job.queue.exempt]
@@ -139,7 +142,7 @@ async def share_names(connection: asyncpg.Connection) -> list[str]:
 async def jobs_by_queue_and_share(
     connection: asyncpg.Connection, gshares: Sequence[str], queues: dict[str, WatchedQueue]
 ) -> list[ShareAtQueue]:
-    """Waiting and running jobs of these shares, counted at every queue that fast rebrokerage counts."""
+    """Count waiting and running jobs of these shares, at every queue that fast rebrokerage counts."""
     rows = await SQL.rows(connection, "jobs_by_queue_and_share", gshares=gshares, waiting=WAITING, running=RUNNING)
     return [
         ShareAtQueue(
@@ -159,7 +162,7 @@ async def jobs_to_rebroker(
     queues: dict[str, WatchedQueue],
     again_s: float,
 ) -> dict[Overload, list[WatchedJob]]:
-    """The oldest jobs of each overload, at most as many as it was allotted."""
+    """Read the oldest jobs of each overload, at most as many as it was allotted."""
     rows = await SQL.rows(
         connection,
         "jobs_to_rebroker",
@@ -178,7 +181,7 @@ async def jobs_to_rebroker(
 
 
 async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, WatchedQueue]:
-    """The facts of every queue of the grid."""
+    """Read the facts of every queue of the grid."""
     started = {row["queue"]: row["last_job_start_at"] for row in await SQL.rows(connection, "last_starts")}
     return {
         name: WatchedQueue(
@@ -217,7 +220,7 @@ async def expire(connection: asyncpg.Connection, jobs: Sequence[WatchedJob], ver
 
 
 async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -> list[PendingTask]:
-    """Pending tasks whose time has come, the most important first."""
+    """Read pending tasks whose time has come, the most important first."""
     rows = await SQL.rows(
         connection,
         "pending_tasks",
@@ -233,7 +236,7 @@ async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -
 
 
 async def assigning_tasks(connection: asyncpg.Connection, limits: PendingLimits) -> list[AssigningTask]:
-    """Tasks that found no nucleus for too long, the most important first."""
+    """Read tasks that found no nucleus for too long, the most important first."""
     rows = await SQL.rows(
         connection,
         "assigning_tasks",
@@ -249,18 +252,18 @@ async def assigning_tasks(connection: asyncpg.Connection, limits: PendingLimits)
 
 
 async def exhaust_assigning(connection: asyncpg.Connection, task_id: int, reason: str) -> bool:
-    """Compare-and-set; whether it still had no nucleus."""
+    """Exhaust a task that waits for a nucleus; whether it still had none."""
     TASK.check("assigning", "exhausted", Owner.WATCHDOG)
     return await SQL.row(connection, "exhaust_assigning", task_id=task_id, reason=reason) is not None
 
 
 async def woken_pending_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[PendingTask]:
-    """Those of these tasks that are pending and wait for a time."""
+    """Read those of these tasks that are pending and wait for a time."""
     return [_pending_task(row) for row in await SQL.rows(connection, "woken_pending_tasks", task_ids=list(task_ids))]
 
 
 async def woken_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[tuple[int, str]]:
-    """Those of these tasks (id, status) that wait for a time in another state."""
+    """Read those of these tasks (id, status) that wait for a time in another state."""
     rows = await SQL.rows(connection, "woken_tasks", task_ids=list(task_ids), statuses=list(WOKEN_STATES))
     return [(row["task_id"], row["status"]) for row in rows]
 
@@ -279,7 +282,7 @@ def _pending_task(row: asyncpg.Record) -> PendingTask:
 
 
 async def release_task(connection: asyncpg.Connection, task: PendingTask, release: Release) -> bool:
-    """Compare-and-set; whether it was still pending as it was judged."""
+    """Move a pending task on; whether it was still pending as it was judged."""
     TASK.check("pending", release.to_status, Owner.WATCHDOG)
     row = await SQL.row(
         connection,
@@ -296,7 +299,7 @@ async def release_task(connection: asyncpg.Connection, task: PendingTask, releas
 async def remind_due_tasks(
     connection: asyncpg.Connection, statuses: Sequence[TaskStatus], again_s: float
 ) -> list[tuple[int, str]]:
-    """Tasks (id, status) whose `retry_at` has come; their next reminder is set."""
+    """Set the next reminder of tasks whose `retry_at` has come, and give them as (id, status)."""
     due = [row["task_id"] for row in await SQL.rows(connection, "due_tasks", statuses=statuses, most=MOST_TASKS)]
     rows = await SQL.rows(connection, "put_off_due_tasks", task_ids=due, statuses=statuses, again_s=float(again_s))
     return sorted([(row["task_id"], row["status"]) for row in rows])

@@ -26,7 +26,7 @@ SELECT f.*, CASE WHEN m.swept_at >= f.since THEN m.times + 1 ELSE 1 END AS times
 async def due_for_sweep(
     connection: asyncpg.Connection, kind: str, *, before: datetime, age_s: float, most: int
 ) -> list[asyncpg.Record]:
-    """Rows of the kind's query that are due to be announced (again), and the mark that they were."""
+    """Mark the rows of the kind's query that are due to be announced (again), and give them."""
     sql = _DUE.format(query=SQL.text(kind))
     rows = await connection.fetch(sql, before, kind, float(age_s), most)
     if rows:

@@ -86,7 +86,7 @@ def share_usage(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(VP_OVERLOADED)
 def virtual_placement_has_room(world: World, request: JobRequest) -> Verdict | None:
-    """Leaves out overloaded VP queues: too many queued jobs, in number and in ratio to the running ones.
+    """Leave out overloaded VP queues: too many queued jobs, in number and in ratio to the running ones.
 
     Overloaded is one with more than OVERLOAD_MIN_QUEUE queued jobs whose ratio of queued to running jobs is above
     OVERLOAD_RATIO_OFFSET times that of all queues together. The document says "overloaded" and gives no numbers: these
@@ -105,7 +105,7 @@ def virtual_placement_has_room(world: World, request: JobRequest) -> Verdict | N
 
 @decides(BAD_JOBS)
 def few_bad_jobs(world: World, request: JobRequest) -> Verdict | None:
-    """Leaves out queues with too many bad jobs of the task.
+    """Leave out queues with too many bad jobs of the task.
 
     nFailed + nClosed within TW_DONE_JOB_STAT hours must be less than max(2 x nFinished, MIN_BAD_JOBS_TO_SKIP_PQ).
     """
