@@ -106,6 +106,23 @@ def told(answer: Mapping[str, Any], as_json: bool = False) -> None:
         say(answer.get("message") or "done")
 
 
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    *,
+    as_json: bool,
+    may_go: Sequence[str] = (),
+    cut: str | None = None,
+) -> None:
+    """Print rows as JSON or as a table; with `cut` as one without wrapped lines (`print_fitting`)."""
+    if as_json:
+        print_json(rows)
+    elif cut is not None:
+        print_fitting(rows, columns, may_go=may_go, cut=cut)
+    else:
+        print_table(rows, columns)
+
+
 def print_ids(rows: Iterable[Mapping[str, Any]], key: str) -> None:
     """One id per line, for other verbs to read; nothing where there is none."""
     for row in rows:

@@ -11,7 +11,7 @@ import typer
 from services.cli.commands.config import guess_type
 from services.cli.commands.options import Json, connect, help_text, read_value, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json, print_table, told
+from services.cli.output import print_rows, told
 
 FIELDS = "Fields as name=value; null, true, false, numbers and JSON lists are read as such."
 GROUP_COLUMNS = (
@@ -57,12 +57,12 @@ def register(app: typer.Typer) -> None:
 
 def list_groups(as_json: Json = False) -> None:
     """One line per group."""
-    _show(rows_of(connect().get("task_definition", "group/list")), GROUP_COLUMNS, as_json=as_json)
+    print_rows(rows_of(connect().get("task_definition", "group/list")), GROUP_COLUMNS, as_json=as_json)
 
 
 def list_users(as_json: Json = False) -> None:
     """One line per user that something is said of."""
-    _show(rows_of(connect().get("task_definition", "user/list")), USER_COLUMNS, as_json=as_json)
+    print_rows(rows_of(connect().get("task_definition", "user/list")), USER_COLUMNS, as_json=as_json)
 
 
 def load_groups(file: File, as_json: Json = False) -> None:
@@ -124,10 +124,3 @@ def list_in(file: Path, name: str) -> list[Any]:
     if not isinstance(found, list):
         raise WrongUsage(f"{file}: must be a JSON list, or an object with one under {name!r}")
     return found
-
-
-def _show(rows: list[dict[str, Any]], columns: Any, *, as_json: bool) -> None:
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, columns)

@@ -11,7 +11,7 @@ import typer
 
 from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_facts, print_json, print_table, say
+from services.cli.output import print_facts, print_json, print_rows, print_table, say
 
 IMPORT_TIMEOUT_S = 300.0
 
@@ -72,10 +72,7 @@ def requests(
 ) -> None:
     """The oldest first."""
     rows = rows_of(connect().get("task_definition", "catalogue/requests", vo=vo, limit=limit), "requests")
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, [("request", "request_id"), ("task", "task_id"), ("kind", "kind"), ("", "text")])
+    print_rows(rows, [("request", "request_id"), ("task", "task_id"), ("kind", "kind"), ("", "text")], as_json=as_json)
 
 
 def list_scopes(
@@ -121,10 +118,7 @@ def readable(
 
 
 def _print_rows(rows: list[dict[str, Any]], columns: tuple[str, ...], as_json: bool) -> None:
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, [(one.replace("n_", "").replace("_", " "), one) for one in columns])
+    print_rows(rows, [(one.replace("n_", "").replace("_", " "), one) for one in columns], as_json=as_json)
 
 
 def show(

@@ -9,7 +9,7 @@ import typer
 
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import Refused, RejectedField, WrongUsage
-from services.cli.output import age, print_facts, print_fitting, print_json, say
+from services.cli.output import age, print_facts, print_json, print_rows, say
 
 LOAD_TIMEOUT_S = 300.0
 QUEUE_COLUMNS = (
@@ -86,9 +86,6 @@ def queues(
         rows = [row for row in rows if row.get("queue", row.get("name")) in names]
     if busy:
         rows = [row for row in rows if any(counts(row).values())]
-    if as_json:
-        print_json(rows)
-    else:
-        print_fitting(rows, QUEUE_COLUMNS, may_go=QUEUE_MAY_GO, cut="queue")
+    print_rows(rows, QUEUE_COLUMNS, may_go=QUEUE_MAY_GO, cut="queue", as_json=as_json)
     if unknown:
         raise Refused(f"there is no queue {', '.join(unknown)}")

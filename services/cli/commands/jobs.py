@@ -9,16 +9,7 @@ import typer
 from services.cli.commands.options import NARROW, Json, Limit, connect, help_text, rows_of
 from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
-from services.cli.output import (
-    age,
-    print_fitting,
-    print_ids,
-    print_json,
-    print_table,
-    print_withheld,
-    say_lines,
-    told,
-)
+from services.cli.output import age, print_fitting, print_ids, print_json, print_rows, print_withheld, say_lines, told
 from shared.model.batches import batches
 from shared.states.job import MEANINGS
 
@@ -137,9 +128,6 @@ def kill_job(
             done = place < len(killed) and bool(killed[place])
             reason = "" if done else next((one for one in said.split("; ") if f"job {job_id}:" in one), said)
             results.append({"job_id": job_id, "outcome": "killed" if done else "refused", "message": reason})
-    if as_json:
-        print_json(results)
-    else:
-        print_table(results, (("job", "job_id"), ("kill", "outcome"), ("", "message")))
+    print_rows(results, (("job", "job_id"), ("kill", "outcome"), ("", "message")), as_json=as_json)
     if any(one["outcome"] == "refused" for one in results):
         raise typer.Exit(Refused.exit_code)

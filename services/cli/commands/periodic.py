@@ -9,7 +9,7 @@ import typer
 from services.cli.commands.options import NARROW, Json, Limit, connect, help_text, rows_of
 from services.cli.commands.submission import read_tasks
 from services.cli.commands.task_commands import give
-from services.cli.output import age, duration, print_fitting, print_json, say
+from services.cli.output import age, duration, print_json, print_rows, say
 
 COLUMNS = (
     ("id", "periodic_id"),
@@ -51,10 +51,7 @@ def list_all(
 ) -> None:
     """One line per series."""
     rows = rows_of(connect().get("task_definition", "periodic_task/list", user_name=user, status=status, limit=limit))
-    if as_json:
-        print_json(rows)
-    else:
-        print_fitting(rows, COLUMNS, may_go=("since", "user", "ends", "last task"), cut="says")
+    print_rows(rows, COLUMNS, may_go=("since", "user", "ends", "last task"), cut="says", as_json=as_json)
 
 
 def submit(

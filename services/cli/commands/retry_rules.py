@@ -8,7 +8,7 @@ import typer
 
 from services.cli.commands.accounts import Fields, File, given_fields, list_in
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
-from services.cli.output import print_fitting, print_json, told
+from services.cli.output import print_rows, told
 
 COLUMNS = (
     ("rule", "rule_id"),
@@ -46,10 +46,7 @@ def register(app: typer.Typer) -> None:
 def list_all(as_json: Json = False) -> None:
     """One line per rule."""
     rows = rows_of(connect().get("job_generation", "retry_rule/list"))
-    if as_json:
-        print_json(rows)
-    else:
-        print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="pattern")
+    print_rows(rows, COLUMNS, may_go=MAY_GO, cut="pattern", as_json=as_json)
 
 
 def load(file: File, as_json: Json = False) -> None:

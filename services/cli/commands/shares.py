@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import Column, age, duration, print_fitting, print_json, print_table, say
+from services.cli.output import Column, age, duration, print_fitting, print_json, print_rows, print_table, say
 
 
 def said(terms: Mapping[str, Any] | None) -> str:
@@ -132,10 +132,7 @@ def shares(
 
 def show_order(rows: Sequence[Mapping[str, Any]], as_json: bool = False) -> None:
     """Shares in the order in which they are served, as JSON or as a table of what fits."""
-    if as_json:
-        print_json(rows)
-    else:
-        print_fitting(rows, EXPLAINED, may_go=EXPLAINED_MAY_GO, cut="share")
+    print_rows(rows, EXPLAINED, may_go=EXPLAINED_MAY_GO, cut="share", as_json=as_json)
 
 
 def show_history(found: Mapping[str, Any], as_json: bool = False) -> None:

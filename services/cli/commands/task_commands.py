@@ -11,7 +11,7 @@ import typer
 from services.cli.commands.options import Json, TaskIds, connect, help_text
 from services.cli.failures import CommandFailure, Refused, WrongUsage
 from services.cli.identifiers import read_ids
-from services.cli.output import Column, print_json, print_table
+from services.cli.output import Column, print_rows
 from services.task_definition.policy.command_table import COMMANDS, states_in_short
 from services.task_definition.policy.task_command import Given, TaskCommand
 
@@ -38,10 +38,7 @@ def register(app: typer.Typer) -> None:
 def commands(as_json: Json = False) -> None:
     """Print the table."""
     rows = described()
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, COLUMNS)
+    print_rows(rows, COLUMNS, as_json=as_json)
 
 
 def described() -> list[dict[str, Any]]:
@@ -182,11 +179,7 @@ def give(
             first_failure = first_failure or failure
             why = "; ".join(map(str, failure.problems)) or failure.message
             results.append({**row, "outcome": "refused", "message": why})
-    if as_json:
-        print_json(results)
-    else:
-        print_table(
-            results, ((subject.replace("_", " "), id_name), (verb.replace("-", " "), "outcome"), ("", "message"))
-        )
+    columns = ((subject.replace("_", " "), id_name), (verb.replace("-", " "), "outcome"), ("", "message"))
+    print_rows(results, columns, as_json=as_json)
     if first_failure is not None:
         raise typer.Exit(first_failure.exit_code)

@@ -8,7 +8,7 @@ import typer
 
 from services.cli.commands.options import NARROW, Json, help_text
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json, print_table
+from services.cli.output import print_rows
 from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
 from services.task_definition.policy.task_parameters.table import described
 from shared.task.rule_text import (
@@ -45,10 +45,7 @@ def task_parameters(
         columns = (("parameter", "name"), ("refused", "reason"))
     else:
         rows, columns = [one for one in described() if name.lower() in str(one["name"]).lower()], _COLUMNS
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, columns)
+    print_rows(rows, columns, as_json=as_json)
 
 
 def _read(text: str) -> dict[str, Any]:

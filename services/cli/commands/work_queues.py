@@ -9,7 +9,7 @@ import typer
 from services.cli.commands.accounts import Fields, File, given_fields, list_in
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_fitting, print_json, say, told
+from services.cli.output import print_rows, say, told
 
 COLUMNS = (
     ("queue", "name"),
@@ -47,10 +47,7 @@ def register(app: typer.Typer) -> None:
 def list_all(as_json: Json = False) -> None:
     """One line per queue."""
     rows = rows_of(connect().get("task_definition", "work_queue/list"))
-    if as_json:
-        print_json(rows)
-    else:
-        print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="criteria")
+    print_rows(rows, COLUMNS, may_go=MAY_GO, cut="criteria", as_json=as_json)
 
 
 def load(file: File, dry_run: DryRun = False, as_json: Json = False) -> None:
