@@ -89,6 +89,10 @@ from shared.snapshot import KnownGrid
 
 #: paths whose bodies are lists of jobs
 TAKES_IDS = ("kill", "get_description", "get_description_incl_archive")
+RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S, QUEUES_EVERY_S = 1.0, 5.0, 10.0, 10.0
+MEAN_MEMORY_EVERY_S, ACTIVITY_EVERY_S, REPLICAS_EVERY_S, ADVERTS_EVERY_S = 60.0, 5.0, 10.0, 2.0
+FORGET_EVERY_S, FORGET_SAID_EVERY_S = 60.0, 3600.0
+CAPS_EVERY_S, BALANCE_EVERY_S = 60.0, 360.0
 #: small, so that simulations see commands that are not done yet
 SIMULATED_SLICE = 7
 
@@ -174,13 +178,13 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     adverts, orders = AdvertApi(database, sites, parameters, grid), TaskQueueApi(database, queues.orders.copy)
     for api in (adverts, PriorityApi(database, store, reordering), orders, SecretsApi(database, keyring)):
         web.include_router(api.router())
-    of_users = [UserCaps(lifecycle, parameters).periodic(), Balancing(reordering).periodic()]
+    caps, balancing = UserCaps(lifecycle, parameters), Balancing(reordering)
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
     service = Service(
         name="job-dispatch",
         work=_work(handlers),
         news=_news(news, upkeep_news),
-        periodic=[*upkeep.periodic(), sites.periodic(), *of_users, *_simulated(database, commands, reordering)],
+        periodic=[*_periodic(upkeep, sites, caps, balancing), *_simulated(database, commands, reordering)],
         web=web,
         body_limits=dict.fromkeys((f"/api/v1/job/{one}" for one in TAKES_IDS), IDS),
         background=_background(database, commands, reordering, close),
@@ -247,6 +251,24 @@ def _news(windows: NewsHandlers, upkeep: UpkeepNews) -> list[tuple[type[Event], 
         (JobsReordered, windows.on_jobs_reordered),
         (SharesCorrected, upkeep.on_shares_corrected),
         (GridChanged, upkeep.on_grid_changed),
+    ]
+
+
+def _periodic(upkeep: Upkeep, sites: SiteRequirements, caps: UserCaps, balancing: Balancing) -> list[Periodic]:
+    """What each replica keeps in memory is its own affair, without a lease."""
+    return [
+        Periodic("recheck-lost", RECHECK_EVERY_S, upkeep.recheck, lease=False),
+        Periodic("sweep-windows", SWEEP_EVERY_S, upkeep.sweep, lease=False),
+        Periodic("ranks", RANKS_EVERY_S, upkeep.rank, lease=False),
+        Periodic("queues", QUEUES_EVERY_S, upkeep.read_queues, lease=False),
+        Periodic("mean-memory", MEAN_MEMORY_EVERY_S, upkeep.read_mean_memory, lease=False),
+        Periodic("queue-activity", ACTIVITY_EVERY_S, upkeep.activity.flush, lease=False),
+        Periodic("replicas", REPLICAS_EVERY_S, upkeep.count_replicas, lease=False),
+        Periodic("forget-claims", FORGET_EVERY_S, upkeep.forget),
+        Periodic("forget-progress", FORGET_SAID_EVERY_S, upkeep.forget_said),
+        Periodic("site-advertisements", ADVERTS_EVERY_S, sites.look, lease=False),
+        Periodic("user-caps", CAPS_EVERY_S, caps.look),
+        Periodic("priority-balance", BALANCE_EVERY_S, balancing.look),
     ]
 
 

@@ -27,12 +27,10 @@ from services.job_dispatch.store.adverts import live_adverts
 from shared.brokerage.matchmaking import Advert, JobFacts, Mismatch, at_dispatch, refusal
 from shared.db.holders import for_all
 from shared.db.unit_of_work import UnitOfWork
-from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
 
 log = logging.getLogger(__name__)
 
-REFRESH_EVERY_S = 2.0
 MOST_ANSWERS = 100_000  # of one queue: with more, they are asked again
 
 
@@ -77,11 +75,8 @@ class SiteRequirements:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._reading = asyncio.Lock()
 
-    def periodic(self) -> Periodic:
-        """Each replica's own affair, without a lease."""
-        return Periodic("site-advertisements", REFRESH_EVERY_S, self._look, lease=False)
-
-    async def _look(self, work: UnitOfWork) -> None:
+    async def look(self, work: UnitOfWork) -> None:
+        """Read what sites say now, periodically."""
         await self.refresh(work.connection)
 
     async def refresh(self, connection: asyncpg.Connection) -> None:

@@ -31,14 +31,10 @@ from shared.events import GridChanged, JobMove, SharesCorrected
 from shared.order.ranking import Ranks
 from shared.order.share_order import ShareOrder
 from shared.order.tree import Node
-from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
 
-RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S, QUEUES_EVERY_S = 1.0, 5.0, 10.0, 10.0
-ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
-MEAN_MEMORY_EVERY_S = 60.0
 NO_JOBS_KEPT_S, NODES_KEPT_S = 86_400.0, 2_592_000.0
-FORGET_SAID_EVERY_S, SAID_KEPT_S = 3600.0, 3600.0
+SAID_KEPT_S = 3600.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
 FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
 
@@ -62,26 +58,12 @@ class Upkeep:
         self._task_queues = TaskQueueUpkeep(task_queues, parameters, clock)
         self._clock = clock
         self._share_order = ShareOrder(DEFAULT_CORE_POWER_HS06)
-        self._activity = activity
+        self.activity = activity
         self._parameters = parameters
         self._metrics = metrics
         self._grid = grid
         self._identity = identity
         self._replicas: Sequence[str] = ()
-
-    def periodic(self) -> list[Periodic]:
-        """List what is done periodically: everything but forgetting by each replica, without a lease."""
-        return [
-            Periodic("recheck-lost", RECHECK_EVERY_S, self.recheck, lease=False),
-            Periodic("sweep-windows", SWEEP_EVERY_S, self.sweep, lease=False),
-            Periodic("ranks", RANKS_EVERY_S, self.rank, lease=False),
-            Periodic("queues", QUEUES_EVERY_S, self.read_queues, lease=False),
-            Periodic("mean-memory", MEAN_MEMORY_EVERY_S, self.read_mean_memory, lease=False),
-            Periodic("queue-activity", ACTIVITY_EVERY_S, self._activity.flush, lease=False),
-            Periodic("replicas", REPLICAS_EVERY_S, self.count_replicas, lease=False),
-            Periodic("forget-claims", FORGET_EVERY_S, self.forget, lease=True),
-            Periodic("forget-progress", FORGET_SAID_EVERY_S, self.forget_said, lease=True),
-        ]
 
     async def recheck(self, work: UnitOfWork) -> None:
         """Look at lost picks, 1 to 2 s later; at task queues and limits of sites, where they are due."""
@@ -119,7 +101,7 @@ class Upkeep:
 
     async def read_queues(self, work: UnitOfWork) -> None:
         """Read which queues hand out jobs: news of another grid may be lost."""
-        await self._activity.read_queues(work.connection)
+        await self.activity.read_queues(work.connection)
         await self._task_queues.read_grid(work.connection)
 
     async def read_mean_memory(self, work: UnitOfWork) -> None:
@@ -185,7 +167,7 @@ class UpkeepNews:
     def __init__(self, database: Database, upkeep: Upkeep, activity: PilotActivity) -> None:
         self._database = database
         self._upkeep = upkeep
-        self._activity = activity
+        self.activity = activity
 
     async def on_shares_corrected(self, event: SharesCorrected) -> None:
         self._upkeep.heard_of_corrections()
@@ -193,7 +175,7 @@ class UpkeepNews:
             await self._upkeep.rank(work)
 
     async def on_grid_changed(self, event: GridChanged) -> None:
-        await self._activity.load_queues()
+        await self.activity.load_queues()
 
 
 def residue(replicas: Sequence[str], replica: str) -> Callable[[int], bool] | None:

@@ -9,11 +9,9 @@ from services.job_dispatch.policy.priority_balance import QueueUse, Raise, balan
 from services.job_dispatch.policy.user_caps import Account
 from services.job_dispatch.store.user_caps import SQL
 from shared.db.unit_of_work import UnitOfWork
-from shared.runtime.service import Periodic
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 360.0
 #: jobs that ended within this count beside those that run
 ENDED_WITHIN_H = 24
 #: jobs raised in one transaction; whoever is left is looked at again
@@ -26,10 +24,6 @@ class Balancing:
     def __init__(self, reordering: Reordering, *, most: int = MOST_JOBS) -> None:
         self._reordering = reordering
         self._most = most
-
-    def periodic(self) -> Periodic:
-        """Look every six minutes."""
-        return Periodic("priority-balance", EVERY_S, self.look)
 
     async def look(self, work: UnitOfWork) -> None:
         """Raise whom the policy names, account by account and queue by queue, each as a whole."""

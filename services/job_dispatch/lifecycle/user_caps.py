@@ -20,12 +20,10 @@ from services.job_dispatch.store.user_caps import SQL
 from shared.brokerage.limits import USER_CORES_CAP, USER_JOBS_CAP
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.runtime.service import Periodic
 from shared.states.job import JobStatus
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 60.0
 #: jobs of all accounts that are moved in one transaction; what is left follows at once
 SLICE = 500
 
@@ -38,10 +36,6 @@ class UserCaps:
         self._parameters = parameters
         self._size = size
         self._left: deque[tuple[Account, str | None, HoldBack]] = deque()
-
-    def periodic(self) -> Periodic:
-        """Look once a minute."""
-        return Periodic("user-caps", EVERY_S, self.look)
 
     async def look(self, work: UnitOfWork) -> bool:
         """Hold back, or let go on, up to a slice of jobs; whether there are more.
