@@ -97,11 +97,14 @@ class Gating:
         self._use: tuple[datetime, Sequence[ShareUse]] | None = None
 
     async def hold(self, work: UnitOfWork, task: Task) -> list[HeldGate]:
-        """The gates of a task, held until the end of the transaction; their counts are at most a few seconds old."""
+        """Hold the gates of a task until the end of the transaction.
+
+        Their counts are at most a few seconds old.
+        """
         return [await self._held(work, scope) for scope in await self.scopes(work, task)]
 
     async def hold_share(self, work: UnitOfWork, task: Task) -> None:
-        """The gate of its share alone: whoever holds several holds those of shares before those of work queues."""
+        """Hold the gate of its share alone: those of shares are held before those of work queues."""
         await store.lock_gate(work, ThrottleScope(task.gshare, task.resource_type))
 
     async def _held(self, work: UnitOfWork, scope: ThrottleScope) -> HeldGate:
