@@ -1,4 +1,7 @@
-"""Refusals that were told, counted by route and cause: what is tried with others' work is seen without reading logs."""
+"""Counts refusals by route and cause.
+
+What is tried with others' work is seen without reading logs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ def count_refused(scope: Any, causes: Iterable[str]) -> None:
 
 
 def causes_of(status: int, code: Any, problems: Iterable[_Problem]) -> list[str]:
-    """The causes of a refusal: its fields, else what its number or HTTP status says; none of what is passing.
+    """The causes of a refusal: its fields, else what its number or status says.
+
+    What is passing has none.
 
     Example: a problem with jobParameters.0.dataset is jobParameters, one with a field that nobody knows is value.
     """
