@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.job_generation.generating import Generating
@@ -16,10 +17,11 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import MERGE, MERGEABLE
 from services.job_generation.policy.merging import MERGE_ATTEMPTS
+from services.job_generation.policy.middle_names import middle_name_in_outputs
 from services.job_generation.policy.picking import GENERATING, has_open_input
 from services.job_generation.policy.placing import PlacedJob, Placement
-from services.job_generation.policy.plugin import MergeRequest
-from services.job_generation.policy.values import JobInput, Task, Unit
+from services.job_generation.policy.plugin import JobGeneration, MergeRequest
+from services.job_generation.policy.values import JobInput, Task, Template, Unit
 from services.job_generation.store import builds as store_builds
 from services.job_generation.store import held as store_held
 from services.job_generation.store import jobs as store_jobs
@@ -122,10 +124,13 @@ class Merging:
         on_hold = await store_held.held_merges(work, task.task_id)
         more_comes = busy.issuperset(waiting) or await self._more_comes(work, task)
         plugin, n_offered = self._generating.plugin_of(task), 0
+        templates = await store.templates(work, task.task_id) if task.rules.name_fields else ()
         for queue in sorted(waiting):
             producers = policy.producers_of(waiting[queue])
             is_complete = queue not in busy and not more_comes and len(producers) != at_most
-            groups = plugin.merge_groups(MergeRequest(task, producers, is_complete))
+            groups = _groups(plugin, MergeRequest(task, producers, is_complete), templates)
+            if not groups and len(producers) == at_most:  # too many middle names for a full group of one
+                groups = _groups(plugin, MergeRequest(task, producers, is_complete=True), templates)
             for ram_mb, units in policy.by_memory(groups[: limits.merge_jobs_of_chunk]).items():
                 if (queue, ram_mb) not in on_hold:
                     await self._offer_chunk(work, task, queue, units, ram_mb)
@@ -181,7 +186,7 @@ class Merging:
             await store.apply_counters(work, changes)  # they are given back even if no job can be defined below
         plugin = self._generating.plugin_of(task)
         left = [one for one in producers if one.job_id in waiting]
-        groups = plugin.merge_groups(MergeRequest(task, left, is_complete=True))
+        groups = _groups(plugin, MergeRequest(task, left, is_complete=True), definition.templates)
         if not queues or not groups:
             await self.release(work, task, chunk.chunk_id, changes, "no queue can run the merge jobs")
             await store.apply_counters(work, changes)
@@ -287,6 +292,18 @@ class Merging:
         _announce(work, JobsFinished, ended, "finished")
         _announce(work, JobsFailed, cancelled, "cancelled")
         return [*ended, *cancelled]
+
+
+def _groups(
+    plugin: JobGeneration, request: MergeRequest, templates: Sequence[Template]
+) -> list[tuple[policy.Producer, ...]]:
+    """The merge jobs: outputs with different middle names are merged apart, so that a merged name is true of all."""
+    if not request.task.rules.name_fields:
+        return list(plugin.merge_groups(request))
+    middle_name, named = middle_name_in_outputs(templates), dict[str, list[policy.Producer]]()
+    for one in request.producers:
+        named.setdefault(middle_name(one.files), []).append(one)
+    return [group for part in named.values() for group in plugin.merge_groups(replace(request, producers=part))]
 
 
 def _must_merge_something(definition: JobSource, placed: Sequence[PlacedJob]) -> None:

@@ -23,9 +23,9 @@ from services.job_generation.policy.job_fields import (
     task_texts,
 )
 from services.job_generation.policy.job_texts import Own, texts_of_job
-from services.job_generation.policy.kinds import kind_of
+from services.job_generation.policy.kinds import MERGE, kind_of
 from services.job_generation.policy.merging import merge_stream
-from services.job_generation.policy.middle_names import middle_name_of_job
+from services.job_generation.policy.middle_names import middle_name_in_outputs, middle_name_of_job
 from services.job_generation.policy.output_names import NamedTemplate, Output, Written, output_fields, written_by
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
@@ -129,7 +129,7 @@ class Builder:
         job_id = request.job_ids[place]
         seed = request.seeds[place] if request.seeds is not None else None
         of_segment = texts_of_segment(self.task, job) if self._has_segments else NO_TEXTS
-        middle = of_segment.get("MIDDLENAME") or middle_name_of_job(self.task.rules, request.master, job.master)
+        middle = of_segment.get("MIDDLENAME") or self._middle_name(job)
         written = self._written_for(job, queue, middle)
         events = job.n_events
         outputs = self._outputs(place, events, written)
@@ -165,6 +165,12 @@ class Builder:
             job_id, queue.queue, queue.resource_type, requirement.core_count, priority, min(attempt, 32_767),
             requirement, job, self._rows(written, outputs, not_written), spec, seed,
         )  # fmt: skip
+
+    def _middle_name(self, job: JobInput) -> str:
+        """${MIDDLENAME}: of the files that it merges, or else of its input."""
+        if self.kind is MERGE:
+            return middle_name_in_outputs(self.request.templates)(job.master)
+        return middle_name_of_job(self.task.rules, self.request.master, job.master)
 
     def _parameters(
         self, own: Own, streams: Mapping[str, Sequence[Unit]], written: Written, outputs: Sequence[Output]

@@ -169,8 +169,6 @@ def _middle_names(given: TaskParameters) -> Iterable[FieldProblem]:
     outputs = [item for item in given.job_parameters if item.param_type in FINAL_OUTPUT_TYPES]
     if not any("${MIDDLENAME}" in item.value for item in (*outputs, *given.logs())):
         yield problem("addNthFieldToLFN", stated, "needs an output or a log whose name has ${MIDDLENAME}")
-    if given.merge_output:
-        yield problem("addNthFieldToLFN", stated, "not allowed together with mergeOutput: merged files have many names")
     if not any(item.param_type == "input" for item in given.job_parameters):
         yield problem("addNthFieldToLFN", stated, "needs an item of param_type 'input', whose names have fields")
 

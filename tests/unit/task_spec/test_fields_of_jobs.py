@@ -60,13 +60,18 @@ def test_physical_names_are_cut_at_n_files() -> None:
         ({"addNthFieldToLFN": "0"}, "addNthFieldToLFN"),
         ({"addNthFieldToLFN": "2,x"}, "addNthFieldToLFN"),
         ({"useFileAsSourceLFN": True}, "useFileAsSourceLFN"),
-        ({"addNthFieldToLFN": "2", "mergeOutput": True}, "addNthFieldToLFN"),
         ({"addNthFieldToLFN": "2", "useFileAsSourceLFN": True, "groupBoundaryID": 3}, "useFileAsSourceLFN"),
     ],
 )
 def test_fields_of_input_names_that_contradict_something_are_refused(changes: dict[str, Any], field: str) -> None:
     task = production(**changes)
     assert field in problems_of({**task, "jobParameters": [*task["jobParameters"], MIDDLE]})
+
+
+def test_outputs_with_fields_of_input_names_may_be_merged() -> None:
+    task = production(addNthFieldToLFN="2", mergeOutput=True, mergeSpec={"jobParameters": "${TRN_OUTPUT0} ${OUTPUT0}"})
+    spec = parse_task({**task, "jobParameters": [*task["jobParameters"], MIDDLE]})
+    assert rules_of(spec.split_rule()).name_fields == (2,)
 
 
 def test_fields_of_input_names_need_an_output_that_has_them() -> None:
