@@ -126,11 +126,13 @@ def _enough_is_known(spec: TaskSpec, facts: DefinitionFacts) -> bool:
 
 
 def _offset(spec: TaskSpec, placeholder: str) -> int | None:
-    """The offset of a number; None where no item asks for the number at all."""
-    for item in spec.parameters.job_parameters:
-        if f"${{{placeholder}" in item.value:
-            return item.offset or 0
-    return None
+    """The offset of a number; None where no item asks for the number at all.
+
+    The template of the number states its offset; constants (the command line) may ask for the number before it.
+    """
+    asking = [item for item in spec.parameters.job_parameters if f"${{{placeholder}" in item.value]
+    asking.sort(key=lambda item: item.type == "constant")
+    return (asking[0].offset or 0) if asking else None
 
 
 def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[InputDatasetPlan, ...] | DefinitionRefused:

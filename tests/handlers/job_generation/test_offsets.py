@@ -53,14 +53,20 @@ async def test_the_first_files_of_an_input_and_of_a_secondary_are_left_out(defin
     ]
 
 
-async def test_jobs_without_input_are_numbered_from_behind_the_offset(defined: Defined) -> None:
-    task_id = await defined.define(with_items(COUNTER, COMMAND, nFilesPerJob=None, noInput=True, nFiles=3))
+@pytest.mark.parametrize("items", [(COUNTER, COMMAND), (COMMAND, COUNTER)])
+async def test_jobs_without_input_are_numbered_from_behind_the_offset(
+    defined: Defined, items: tuple[dict[str, Any], ...]
+) -> None:
+    task_id = await defined.define(with_items(*items, nFilesPerJob=None, noInput=True, nFiles=3))
     await defined.story.jobs_of(task_id)
     assert await seeds(defined, task_id) == ["101", "102", "103"]
 
 
-async def test_jobs_with_input_are_numbered_and_what_a_failed_job_had_is_given_again(defined: Defined) -> None:
-    task_id = await defined.define(with_items(an_input(), COUNTER, COMMAND, nFiles=3))
+@pytest.mark.parametrize("items", [(COUNTER, COMMAND), (COMMAND, COUNTER)])
+async def test_jobs_with_input_are_numbered_and_what_a_failed_job_had_is_given_again(
+    defined: Defined, items: tuple[dict[str, Any], ...]
+) -> None:
+    task_id = await defined.define(with_items(an_input(), *items, nFiles=3))
     jobs = await defined.story.jobs_of(task_id)
     assert await seeds(defined, task_id) == ["101", "102", "103"]
     [chunk_id] = chunks_in(await defined.story.end([jobs[1]], "failed", source="payload"))
