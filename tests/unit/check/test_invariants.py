@@ -227,7 +227,8 @@ async def other_name_in_the_text(connection: asyncpg.Connection, story: Story) -
     "spec",
     [
         {"jobPars": "-o \"{'a.root': 'NAME'}\""}, {"jobPars": "ENCODED"}, {"postprocess": {"args": "--out NAME"}},
-        {"jobPars": "-i x", "writeToFile": "IN:a^OUT:NAME"},
+        {"jobPars": "-i x", "writeToFile": "IN:a^OUT:NAME"}, {"jobPars": "-o %7B%27a%27%3A%20%27NAME%27%7D"},
+        {"jobPars": "-r . panda.um.NAME:NAME", "inFiles": "panda.um.NAME"},
     ],
 )  # fmt: skip
 async def test_an_output_that_the_text_names_anywhere_is_one_it_named(database: Database, spec: dict[str, Any]) -> None:
@@ -235,6 +236,22 @@ async def test_an_output_that_the_text_names_anywhere_is_one_it_named(database: 
         story = await tell(connection)
         await told(connection, story, **spec)
         assert await run_checks(connection) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"jobPars": "-r . panda.um.NAME:other", "inFiles": "panda.um.NAME"}, {"jobPars": "-o other", "inFiles": "NAME"},
+        {"jobPars": "-o NAME.tgz"},
+    ],
+)  # fmt: skip
+async def test_an_output_whose_name_the_text_has_only_in_another_is_found(
+    database: Database, spec: dict[str, Any]
+) -> None:
+    async with database.read() as connection:
+        story = await tell(connection)
+        await told(connection, story, **spec)
+        assert [one.check for one in await run_checks(connection)] == ["i16_output_not_in_the_text"]
 
 
 async def done_too_early(connection: asyncpg.Connection, story: Story) -> None:

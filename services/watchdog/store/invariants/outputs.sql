@@ -34,16 +34,23 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
 
 -- name: i16_output_not_in_the_text
 -- What a finished job wrote has a name that its text told it: no file is taken for another that the payload wrote. The
--- lists of a specification say what is expected, not what the payload is told; a log is written by the pilot. A text
--- that is encoded (encJobParams) is read decoded.
+-- text is the command line, decoded where it is encoded (encJobParams), the arguments of steps around the payload and the
+-- lists that the pilot writes. Lists of a specification say what is expected, not what the payload is told; a log is
+-- written by the pilot. Names are compared as whole words: an unmerged name has the merged one in it.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('job %s wrote output %s, which its text does not name', j.job_id, f.lfn) AS sentence
   FROM task_datasets d
   JOIN task_files f ON f.dataset_id = d.dataset_id AND f.status = 'finished'
   JOIN every_job j ON j.job_id = f.out_job_id AND j.status = 'finished'
   JOIN job_specs s ON s.job_id = j.job_id
- CROSS JOIN LATERAL (SELECT s.spec::jsonb - ARRAY['outFiles', 'allowNoOutput'] AS spec) told
+ CROSS JOIN LATERAL (SELECT s.spec::jsonb AS body) given
+ CROSS JOIN LATERAL (
+       SELECT concat_ws(' ', body ->> 'jobPars', body ->> 'writeToFile', body -> 'preprocess' ->> 'args',
+                        body -> 'postprocess' ->> 'args', body -> 'coprocess' ->> 'args',
+                        CASE WHEN body ->> 'jobPars' ~ '^[A-Za-z0-9+/]{8,}={0,2}$'
+                                  AND length(body ->> 'jobPars') % 4 = 0
+                             THEN encode(decode(body ->> 'jobPars', 'base64'), 'escape') END) AS text) told
  WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
-   AND d.type NOT LIKE '%log' AND strpos(told.spec::text, f.lfn) = 0
-   AND NOT (told.spec ->> 'jobPars' ~ '^[A-Za-z0-9+/]{8,}={0,2}$' AND length(told.spec ->> 'jobPars') % 4 = 0
-            AND strpos(encode(decode(told.spec ->> 'jobPars', 'base64'), 'escape'), f.lfn) > 0);
+   AND d.type NOT LIKE '%log'
+   AND (strpos(told.text, f.lfn) = 0
+        OR f.lfn <> ALL (regexp_split_to_array(told.text, '(?:[\s''"=,;:{}\[\]()@^]|%[0-9A-Fa-f]{2})+')));
