@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.task_definition.policy.task_parameters.table import stream_of
+from services.task_definition.policy.task_parameters.table import stream_of, with_numbers
 from services.task_definition.policy.task_spec_items import PLACEHOLDER
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -19,6 +19,8 @@ from shared.task.stored import name_of
 _LOOPING_CHECK, _NO_LOOPING_CHECK = "loopingCheck", name_of("no_looping_check")
 #: the client's word for the rule that follows from it
 _FORCE_STAGED, _USE_LOCAL_IO = "forceStaged", name_of("copies_to_scratch")
+#: files of a job, and the most that it may have: a task states no more than the second
+_FILES, _MOST_FILES = name_of("n_files_per_job"), name_of("n_max_files_per_job")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ def in_own_words(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> M
 
     Example: {"loopingCheck": false, "dsForIN": "mc.b"} is {"noLoopingCheck": true}, and the item with ${IN} reads mc.b.
     """
+    changes = with_numbers(changes)
     named = {name: value for name, value in changes.items() if stream_of(name) is None and name != _LOOPING_CHECK}
+    named |= _other_limit(parameters, named)
     if _LOOPING_CHECK in changes:
         named[_NO_LOOPING_CHECK] = not changes[_LOOPING_CHECK]
     if _FORCE_STAGED in changes:
@@ -57,6 +61,20 @@ def in_own_words(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> M
     for stream, dataset in streams.items():
         items[known[stream]] = {**items[known[stream]], "dataset": dataset}
     return MeantChanges(named, {"jobParameters": items, **{f"dsFor{stream}": one for stream, one in streams.items()}})
+
+
+def _other_limit(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, int]:
+    """The limit of files that follows the changed one: of two that contradict each other the changed one holds.
+
+    Example: nFilesPerJob 300 of a task with nMaxFilesPerJob 200, which prun always states, makes both 300.
+    """
+    for changed, other in ((_FILES, _MOST_FILES), (_MOST_FILES, _FILES)):
+        value, stated = changes.get(changed), parameters.get(other)
+        if other in changes or type(value) is not int or type(stated) is not int:
+            continue
+        if (value > stated) if changed == _FILES else (0 < value < stated):
+            return {other: value}
+    return {}
 
 
 def without_items(of_streams: Mapping[str, Any]) -> dict[str, Any]:

@@ -215,7 +215,8 @@ async def test_a_task_that_was_tried_too_often_is_not_retried_unless_its_limits_
         assert (await task_row(database, task_id))["status"] == "ready"
 
 
-#: what pbook sends as new parameters for its options (--memory, --maxCore, --loopingCheck, ...)
+#: what pbook sends as new parameters for its options (--memory, --maxCore, --loopingCheck, ...); a session of the
+#: published client sends them all
 OPTIONS_OF_PBOOK = {
     "ramCount": 3000, "maxCoreCount": 32, "loopingCheck": False, "avoidVP": True, "forceStaged": True,
     "nMaxFilesPerJob": 9,
@@ -237,3 +238,40 @@ async def test_a_retry_takes_every_option_that_pbook_has(
     assert row["status"] == "ready"
     kept = await value_of(database, "SELECT task_parameters FROM task_parameters WHERE task_id = $1", task_id)
     assert kept["noLoopingCheck"] is True and "loopingCheck" not in kept
+
+
+@pytest.mark.parametrize(
+    ("stated", "changed", "files"),
+    [
+        ({}, {"nGBPerJob": 2.0}, (None, None)),
+        ({"nMaxFilesPerJob": 200}, {"nFilesPerJob": 300}, (300, 300)),
+        ({"nMaxFilesPerJob": 200}, {"nFilesPerJob": 100}, (100, 200)),
+        ({"nMaxFilesPerJob": 200, "nFilesPerJob": 100}, {"nMaxFilesPerJob": 9}, (9, 9)),
+    ],
+)
+async def test_of_two_limits_of_files_the_changed_one_holds_and_whole_numbers_may_have_a_point(
+    database: Database,
+    producer: httpx.AsyncClient,
+    service: Service,
+    stated: dict[str, int],
+    changed: dict[str, float],
+    files: tuple[int | None, int | None],
+) -> None:
+    task = production(nucleus="ALPHA", **{"nFilesPerJob": None, **stated})
+    task_id, _ = await define(database, service, producer, task)
+    await end_files(database, task_id, finished=1, failed=19)
+    await put(database, task_id, "finished")
+    reply = await command(producer, "retry", task_id, new_parameters=changed)
+    assert reply["data"] == rules.INCREMENTAL, reply
+    rule = (await task_row(database, task_id))["split_rule"]
+    assert (rule.get("nFilesPerJob"), rule.get("nMaxFilesPerJob")) == files
+    assert {name: rule[name] for name in changed} == changed and type(rule[next(iter(changed))]) is int
+
+
+async def test_two_limits_that_contradict_each_other_in_one_retry_are_refused(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=1, failed=19)
+    await put(database, task_id, "finished")
+    reply = await command(producer, "retry", task_id, new_parameters={"nFilesPerJob": 9, "nMaxFilesPerJob": 5})
+    assert reply["data"] == rules.BAD_VALUE and "nFilesPerJob" in reply["message"]

@@ -20,6 +20,16 @@ from tests.integration.published_client.person import Person, Said
 
 pytestmark = pytest.mark.timeout(300)
 DATASET = "data23_13p6TeV:data23_13p6TeV.periodC.physics_Main.PhysCont.DAOD_PHYSLITE.grp23_v01_p6697"
+#: every option of a retry that leaves the input and the queue of a task as they are, and what pbook sends for it
+OPTIONS_OF_RETRY = (
+    "--nFilesPerJob", "300", "--nGBPerJob", "2", "--memory", "3000", "--maxCore", "16", "--no-loopingCheck", "--avoidVP",
+    "--forceStaged", "--ignoreMissingInDS", "--excludedSite", "TRIUMF-LCG2",
+)  # fmt: skip
+SENT_BY_RETRY = {
+    "nFilesPerJob": 300, "nMaxFilesPerJob": 300, "nGBPerJob": 2, "ramCount": 3000, "maxCoreCount": 16,
+    "noLoopingCheck": True, "avoidVP": True, "forceStaged": True, "ignoreMissingInDS": True,
+    "excludedSite": "TRIUMF-LCG2",
+}  # fmt: skip
 
 
 def prun(person: Person, name: str, *arguments: str, site: str = WAITING, n_jobs: int | None = 2) -> Said:
@@ -160,9 +170,10 @@ def test_tasks_are_killed_retried_and_finished(system: LiveSystem, ada: Person) 
     system.wait_for(task_id, "ready", "scouting", "running")
     assert ada.run("pbook", "kill", str(task_id)).code == 0
     system.wait_for(task_id, "aborted")
-    changed = ada.run("pbook", "retry", str(task_id), "--nFilesPerJob", "1")
+    changed = ada.run("pbook", "retry", str(task_id), *OPTIONS_OF_RETRY)
     assert changed.code == 0 and "Failed to retry" not in changed.text, changed.text
-    system.wait_until(task_id, lambda details: details["split_rule"].get("nFilesPerJob") == 1)
+    kept = system.get("task/get_task_parameters", task_id=task_id)
+    assert {name: kept[name] for name in SENT_BY_RETRY} == SENT_BY_RETRY
     system.wait_until(task_id, lambda details: details["status"] in ("scouting", "running"))
     assert ada.run("pbook", "finish", str(task_id)).code == 0
     system.wait_for(task_id, "failed", "finished", "aborted", "exhausted", "broken", "done")

@@ -161,11 +161,14 @@ _NUMBERS = {
 def with_numbers(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of a task with numbers in place of texts that say one, as the field's clients write them.
 
-    Example: {"nFilesPerJob": "2", "goal": "99.5"} is {"nFilesPerJob": 2, "goal": 99.5}; "2.5" files stay a text.
+    Example: {"nFilesPerJob": "2", "goal": "99.5"} is {"nFilesPerJob": 2, "goal": 99.5}; "2.5" files stay a text. A whole
+    number with a point (pbook retry --nGBPerJob 2 sends 2.0) is a whole number.
     """
     return {name: _number(value, _NUMBERS[name]) if name in _NUMBERS else value for name, value in parameters.items()}
 
 
 def _number(value: Any, kind: type[int] | type[float]) -> Any:
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
     pattern = r"[+-]?\d{1,15}" if kind is int else r"[+-]?\d{1,15}(\.\d{1,15})?"
     return kind(value) if isinstance(value, str) and re.fullmatch(pattern, value.strip(), re.ASCII) else value
