@@ -257,17 +257,25 @@ async def test_success_without_an_expected_output_is_a_failure_of_the_pilot_that
     assert state == ("failed" if missing else "finished")
 
 
-async def test_a_failed_job_with_its_log_in_the_list_fails_once_the_log_is_registered(
-    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+@pytest.mark.parametrize(
+    ("code", "source", "command"),
+    # 1144: the pilot was told tobekilled by the command of its job, 1201: the batch system ended it by a signal
+    [(1305, "payload", None), (1144, "pilot", "tobekilled"), (1201, "pilot", None)],
+)
+async def test_a_failed_or_killed_job_with_its_log_in_the_list_fails_once_the_log_is_registered(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, code: int, source: str, command: str | None
 ) -> None:
     (job_id,) = await rows.jobs(1, status="running")
     await rows.output(job_id, "log.1", kind="log")
-    assert await update(pilot, job_id, "failed", pilot_error_code=1305, xml={"log.1": {"fsize": 7}}) == "NULL"
+    async with rows.database.begin(reason="test") as work:
+        await work.connection.execute("UPDATE jobs SET command = $2 WHERE job_id = $1", job_id, command)
+    told = await update(pilot, job_id, "failed", pilot_error_code=code, xml={"log.1": {"fsize": 7}})
+    assert told == (command or "NULL")
     assert await rows.statuses([job_id]) == ["holding"]
     assert [event["job_ids"] for event in await rows.events("outputs.produced.v1")] == [[job_id]]
     async with rows.database.begin(reason="test") as work:
         await parts.handlers.on_outputs_registered(OutputsRegistered(job_ids=(job_id,)), work)
     row = await rows.row(job_id)
-    assert (row["status"], row["error_source"], row["error_code"]) == ("failed", "payload", 1305)
+    assert (row["status"], row["error_source"], row["error_code"]) == ("failed", source, code)
     (event,) = await rows.events("jobs.failed.v1")
     assert [(one["from_status"], one["to_status"]) for one in event["moves"]] == [("holding", "failed")]
