@@ -114,7 +114,7 @@ class Item(BaseModel):
     """One item as submitted.
 
     `expand` is how every container is read: its datasets take the place of its name. `consolidate`, the name of a
-    container for the listed datasets, is taken and not needed: no container is made.
+    container for the listed datasets, is taken with a warning: no container is made.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: _CAMEL.get(name, name))

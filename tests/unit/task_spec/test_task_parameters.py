@@ -190,6 +190,17 @@ def test_what_nothing_is_done_for_is_told_with_the_reason_and_what_is_carried_ou
     ]
 
 
+def test_an_input_that_is_to_be_one_dataset_is_told_to_be_read_dataset_by_dataset() -> None:
+    """As prun --notExpandInDS writes it."""
+    one = {"type": "template", "param_type": "input", "value": '-i "${IN/T}"', "dataset": "mc.a,mc.b"}
+    spec = parse_task(production(inputs=[{**one, "consolidate": "user.jdoe.all/"}]))
+    assert warnings_of(spec.parameters) == [
+        "consolidate of mc.a,mc.b is taken and nothing is done for it: containers are expanded, and a job reads files "
+        "of one of their datasets"
+    ]
+    assert warnings_of(parse_task(production(inputs=[{**one, "expand": True}])).parameters) == []
+
+
 def test_datasets_of_streams_are_kept_and_are_no_rules() -> None:
     spec = parse_task(production(dsForIN="mc:a,mc:b", dsForDBR="mc:c"))
     assert spec.parameters.ds_for == {"IN": "mc:a,mc:b", "DBR": "mc:c"}

@@ -85,17 +85,25 @@ CHANGED_LIVE = frozenset(name for name, about in FACTS.items() if about.live)
 CHANGED_BY_COMMAND = CHANGED_BY_RETRY | CHANGED_LIVE | {"ramCount", "ramUnit"}
 
 
+#: what is told of an input whose datasets are to be one (PanDA client: --notExpandInDS)
+_NOT_CONSOLIDATED = (
+    "is taken and nothing is done for it: containers are expanded, and a job reads files of one of their datasets"
+)
+
+
 def warnings_of(given: TaskParameters) -> list[str]:
     """What a task says for which nothing is done, with the reason, for who submits it.
 
     Example: ddmBackEnd "rucio" is told as "ddmBackEnd is taken and nothing is done for it: the catalogue of a VO is
     set by its operators".
     """
-    return [
+    told = [
         f"{field.alias or name} is taken and nothing is done for it: {FACTS[field.alias or name].kept}"
         for name, field in TaskParameters.model_fields.items()
         if FACTS[field.alias or name].warned and getattr(given, name) not in (None, False)
     ]
+    consolidated = [item.dataset for item in given.job_parameters if item.consolidate and item.type == "template"]
+    return told + [f"consolidate of {dataset} {_NOT_CONSOLIDATED}" for dataset in dict.fromkeys(consolidated)]
 
 
 def described() -> list[dict[str, str]]:
