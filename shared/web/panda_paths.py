@@ -1,4 +1,4 @@
-"""Every path of PanDA's server: which are carried out, and why the others are not.
+"""Every path of PanDA's server: which are carried out, which are only answered, and why the others are not.
 
 The paths are those of panda-server, of today (`/api/v1`) and of the interface before (`/server/panda`). One that is
 not carried out is refused by its name with its reason. `deploy/panda_api.md` is made of this table.
@@ -36,17 +36,15 @@ CARRIED_OUT: Mapping[str, tuple[str, ...]] = {
         "submit", "get_task_parameters", "get_detailed_info", "get_parent_detailed_info", "get_job_descriptions",
         "change_attribute", "enable_jumbo_jobs", "enable_job_cloning", "disable_job_cloning",
     ),
-    f"{API}/workflow": ("submit_workflow_raw_request",),
     LEGACY: (
         "getJob", "updateJob", "getStatus", "getEventRanges", "updateEventRanges", "getKeyPair", "getProxy",
         "get_access_token", "getResourceTypes", "updateWorkerPilotStatus", "setDebugMode", "get_user_secrets",
-        "putEventPickingRequest", "put_workflow_request", "relay_idds_command", "execute_idds_workflow_command",
     ),
 }  # fmt: skip
 
 _LOGS = "logs of brokerage are not files here; orrery explain task ID, /api/v1/explain"
 _IDDS = "no iDDS service stands behind this server; a task for each step, later ones with parent_tid"
-_CAROUSEL = "input on tape is asked for by the task itself (toStaging); no request is changed by hand"
+_CAROUSEL = "input on tape is asked for by the task itself (inputPreStaging); no request is changed by hand"
 _HARVESTER = "this call of Harvester is not served; update_workers and update_worker_status are"
 _STATISTICS = "counts are given by queue, resource type and state: /api/v1/statistics/active_job_stats_by_site"
 _PROBES = "the server runs no commands of others on its machine; /readyz tells its health"
@@ -55,6 +53,17 @@ _CERTIFICATES = "no VOMS attributes are read; orrery token, and the groups of th
 _SANDBOXES = "archives are kept as long as tasks may need them, and nobody else keeps copies"
 _CHECKPOINTS = "no checkpoints of steering containers are kept"
 _CACHE = "file_server/upload_cache_file"
+
+_EVENT_PICKING = "no event index is asked; input is a dataset: --inDS"
+
+#: what is answered in the form that PanDA's client expects, and always with a refusal and its reason
+ANSWERED: Mapping[str, str] = {
+    f"{API}/workflow/submit_workflow_raw_request": _IDDS,
+    f"{LEGACY}/put_workflow_request": _IDDS,
+    f"{LEGACY}/relay_idds_command": _IDDS,
+    f"{LEGACY}/execute_idds_workflow_command": _IDDS,
+    f"{LEGACY}/putEventPickingRequest": _EVENT_PICKING,
+}
 
 #: why a path is not carried out, and what is there instead
 REASONS: Mapping[str, str] = {
@@ -77,7 +86,7 @@ REASONS: Mapping[str, str] = {
     f"{API}/file_server/upload_hpo_checkpoint": _CHECKPOINTS,
     f"{API}/file_server/delete_hpo_checkpoint": _CHECKPOINTS,
     f"{API}/file_server/upload_workflow_request": _IDDS,
-    f"{API}/file_server/upload_event_picking_request": "no event index is asked; input is a dataset: --inDS",
+    f"{API}/file_server/upload_event_picking_request": _EVENT_PICKING,
     f"{API}/harvester/update_service_metrics": _HARVESTER,
     f"{API}/harvester/add_dialogs": _HARVESTER,
     f"{API}/harvester/heartbeat": _HARVESTER,
@@ -177,7 +186,8 @@ def why_not(path: str) -> str:
 
 
 def path_table() -> str:
-    """One line for each path: carried out, or why not."""
+    """One line for each path: carried out, answered with a refusal, or why not."""
     told = dict.fromkeys(carried_out(), "carried out") | {path: f"refused: {why}" for path, why in _REFUSED.items()}
+    told |= {path: f"answered with a refusal: {why}" for path, why in ANSWERED.items()}
     lines = [f"| `{path}` | {told[path]} |" for path in sorted(told)]
     return "\n".join(["| path | |", "|---|---|", *lines])
