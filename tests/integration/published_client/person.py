@@ -16,6 +16,7 @@ TIMEOUT_S = 120
 PROGRAMS = {
     "prun": "from pandaclient.PrunScript import main; main()",
     "pathena": "import pandaclient.PathenaScript",
+    "pcontainer": "import pandaclient.PcontainerScript",
     "phpo": "from pandaclient.PhpoScript import main; main()",
     "pbook": "import pandaclient.PBookScript as pbook; pbook.main()",
 }
@@ -64,9 +65,18 @@ class Person:
             (work / "run.sh").write_text("echo done > out.txt\n")
         return work
 
-    def run(self, program: str, *arguments: str) -> Said:
-        """One of PROGRAMS."""
-        return self._python(PROGRAMS[program], *arguments)
+    def run(self, program: str, *arguments: str, within: str = ".") -> Said:
+        """One of PROGRAMS, in a folder of the working directory."""
+        return self._python(PROGRAMS[program], *arguments, within=within)
+
+    def programs(self) -> Path:
+        """Where programs find one another: pcontainer calls prun."""
+        folder = self.directory / "programs"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "prun").exists():
+            (folder / "prun").write_text(f"#!/bin/sh\nexec {sys.executable} -c '{PROGRAMS['prun']}' \"$@\"\n")
+            (folder / "prun").chmod(0o755)
+        return folder
 
     def call(self, function: str, *arguments: Any) -> Any:
         """What a function of the library returns."""
@@ -74,15 +84,19 @@ class Person:
         assert said.code == 0, said.text
         return json.loads(said.text.rstrip().rpartition("\n")[2])
 
-    def _python(self, program: str, *arguments: str) -> Said:
+    def _python(self, program: str, *arguments: str, within: str = ".") -> Said:
         work = self.work_directory()
         there = f"{self.address}/server/panda"
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(self.client)}
+        environment = {
+            "PATH": f"{self.programs()}:{os.environ['PATH']}",
+            "HOME": str(self.directory),
+            "PYTHONPATH": str(self.client),
+        }
         environment |= {"PANDA_URL": there, "PANDA_URL_SSL": there, "PANDACACHE_URL": there, "COLUMNS": "200"}
         environment |= {"PANDA_BEHIND_REAL_LB": "1", "PANDA_CONFIG_ROOT": str(self.directory)}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", **self.outside, **self.credentials}
         process = subprocess.Popen(
-            [sys.executable, "-c", program, *arguments], env=environment, cwd=work, stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", program, *arguments], env=environment, cwd=work / within, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         try:

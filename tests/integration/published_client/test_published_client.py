@@ -22,8 +22,8 @@ pytestmark = pytest.mark.timeout(300)
 DATASET = "data23_13p6TeV:data23_13p6TeV.periodC.physics_Main.PhysCont.DAOD_PHYSLITE.grp23_v01_p6697"
 #: every option of a retry that leaves the input and the queue of a task as they are, and what pbook sends for it
 OPTIONS_OF_RETRY = (
-    "--nFilesPerJob", "300", "--nGBPerJob", "2", "--memory", "3000", "--maxCore", "16", "--no-loopingCheck", "--avoidVP",
-    "--forceStaged", "--ignoreMissingInDS", "--excludedSite", "TRIUMF-LCG2",
+    "--nFilesPerJob", "300", "--nGBPerJob", "2", "--memory", "3000", "--maxCore", "16", "--no-loopingCheck",
+    "--avoidVP", "--forceStaged", "--ignoreMissingInDS", "--excludedSite", "TRIUMF-LCG2",
 )  # fmt: skip
 SENT_BY_RETRY = {
     "nFilesPerJob": 300, "nMaxFilesPerJob": 300, "nGBPerJob": 2, "ramCount": 3000, "maxCoreCount": 16,
