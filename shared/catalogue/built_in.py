@@ -7,17 +7,13 @@ from typing import Any
 
 import asyncpg
 
-from shared.catalogue.port import DatasetFacts, NewFile, OneUse, Replica
+from shared.catalogue.port import MOST_STOOD_FOR, DatasetFacts, NewFile, OneUse, Replica
 from shared.db.queries import Queries
-from shared.model.names import WILDCARD, scope_of
+from shared.model.names import LATEST_RELEASE, WILDCARD, scope_of, stands_for_others
 
 SQL = Queries.beside(__file__)
-#: what the field's client asks for (pathena --dbRelease LATEST), and the names of all releases
-LATEST_RELEASE, _DATABASE_RELEASES = "DBR_LATEST", "ddo.*DBRelease*"
-
-
-def _stands_for_others(name: str) -> bool:
-    return WILDCARD in name or name == LATEST_RELEASE
+#: the names of all datasets with a database release
+_DATABASE_RELEASES = "ddo.*DBRelease*"
 
 
 def _as_container(name: str, datasets: Sequence[str]) -> DatasetFacts:
@@ -31,7 +27,7 @@ class BuiltInCatalogue:
     async def find(
         self, connection: asyncpg.Connection, names: Sequence[str], vo: str | None = None
     ) -> dict[str, DatasetFacts]:
-        patterns = {name: await self._matching(connection, name, vo) for name in names if _stands_for_others(name)}
+        patterns = {name: await self._matching(connection, name, vo) for name in names if stands_for_others(name)}
         stood_for = [one for found in patterns.values() for one in found]
         known = await self._find(connection, [*(name for name in names if name not in patterns), *stood_for], vo)
         return known | {name: _as_container(name, found) for name, found in patterns.items() if found}
@@ -40,7 +36,7 @@ class BuiltInCatalogue:
         """The datasets that a name with wildcards stands for, and the newest database release."""
         pattern = _DATABASE_RELEASES if name == LATEST_RELEASE else name
         like = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_").replace(WILDCARD, "%")
-        rows = await SQL.rows(connection, "matching_datasets", pattern=like, vo=vo)
+        rows = await SQL.rows(connection, "matching_datasets", pattern=like, vo=vo, at_most=MOST_STOOD_FOR + 1)
         names = [str(row["name"]) for row in rows]
         return names[-1:] if name == LATEST_RELEASE else names
 

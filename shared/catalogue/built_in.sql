@@ -19,12 +19,13 @@ SELECT d.name, d.scope, d.kind, d.state, d.n_files, d.n_bytes, d.n_events, d.att
   FROM told d ORDER BY d.name;
 
 -- name: matching_datasets
--- The datasets whose names are like a pattern, of what VO :vo may read; NULL: of all. In order of name.
+-- The datasets whose names are like a pattern, of what VO :vo may read; NULL: of all. In order of name,
+-- one more than a task may read so.
 -- told by: MEMBERS
 SELECT d.name FROM catalogue.datasets d LEFT JOIN catalogue.scopes s ON s.scope = d.owning_scope
  WHERE d.kind = 'dataset' AND d.name LIKE :pattern
    AND (:vo::text IS NULL OR d.readable_by_all OR coalesce(d.vo, s.vo, '') IN ('', :vo))
- ORDER BY d.name LIMIT 5000;
+ ORDER BY d.name LIMIT :at_most;
 
 -- name: find_replicas
 -- The copies of datasets, whole or in part.

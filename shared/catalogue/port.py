@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 import asyncpg
 
 OPEN, FROZEN = "open", "frozen"
+#: datasets for which one name with wildcards may stand
+MOST_STOOD_FOR = 5000
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class CatalogueReader(Protocol):
     ) -> dict[str, DatasetFacts]:
         """The known ones among `names`, and the datasets of the containers among them.
 
-        With `vo` those that this VO may read: its own, nobody's, and what was opened for all.
+        With `vo` those that this VO may read: its own, nobody's, and what was opened for all. A name with wildcards is
+        a container of the datasets that it stands for, of which no more than `MOST_STOOD_FOR` and one are told.
         """
 
     async def replicas(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, tuple[Replica, ...]]:

@@ -8,6 +8,13 @@ from typing import Any
 
 #: stands for any characters in a name
 WILDCARD = "*"
+#: what the field's client asks for (pathena --dbRelease LATEST): the newest dataset with a database release
+LATEST_RELEASE = "DBR_LATEST"
+
+
+def stands_for_others(dataset: str) -> bool:
+    """Whether the name of an input stands for the datasets that it describes."""
+    return WILDCARD in dataset or dataset == LATEST_RELEASE
 
 
 def names_in(value: Any) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from services.task_definition.policy.definition_plan import (
 )
 from services.task_definition.policy.duplication import outputs_of, taken
 from services.task_definition.policy.input_read import InputRead, NotEnough, left_out, not_enough
+from services.task_definition.policy.outside import not_looked_up
 from services.task_definition.policy.refine import FOLLOWED_IF_KNOWN, refiner_for
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
@@ -174,6 +175,9 @@ class Definition:
     async def _is_known(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow) -> bool:
         """Whether a catalogue outside was asked for the input; else it is, and the task waits for it."""
         names = sorted({name for item in spec.inputs for name in item.datasets()})
+        if self._wishes.is_outside(task.vo) and (refused := not_looked_up(names, task.vo)):
+            await self._break(work, task, refused)
+            return False
         unread = await self._wishes.unread(work, task.task_id, task.vo, names)
         reason = next((reason for reason in unread.values() if reason), None)
         if reason is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from shared.catalogue.outside import CatalogueLies, Collection, DataName, FileFacts
 from shared.catalogue.port import Replica
-from shared.model.names import scope_of
+from shared.model.names import scope_of, stands_for_others
 
 #: the wait after the first failed attempt, and the longest
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 600.0
@@ -28,6 +28,13 @@ def wait_s(attempts: int) -> float:
 def data_name(name: str, scope: str | None = None) -> DataName:
     """A dataset's name with its scope; where none is known, the one that its name begins with."""
     return DataName(scope or scope_of(name), name)
+
+
+def not_looked_up(names: Sequence[str], vo: str) -> str | None:
+    """Why input of a VO with a catalogue outside cannot be found: none is asked for names by pattern."""
+    found = ", ".join(name for name in names if stands_for_others(name))
+    told = f"{found}: the data of {vo} is in a catalogue that is asked for datasets by their whole names only"
+    return f"{told}: list the datasets, or a container of them" if found else None
 
 
 def believed_files(dataset: DataName, files: Sequence[FileFacts]) -> Sequence[FileFacts]:

@@ -25,8 +25,9 @@ from services.task_definition.policy.outputs import command_lines, plan_outputs
 from services.task_definition.policy.stated_files import of_segments, of_xml
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_items import Item
-from shared.catalogue.port import DatasetFacts
+from shared.catalogue.port import MOST_STOOD_FOR, DatasetFacts
 from shared.model.job_xml import read_job_xml
+from shared.model.names import stands_for_others
 from shared.states.task import TaskStatus
 from shared.task.in_effect import rules_of
 from shared.task.stored import with_rules
@@ -46,6 +47,9 @@ def refine(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> Outcome:
     held = held_by_parent(spec, facts.parent_status)
     if held is not None:
         return held
+    for name in (name for name in facts.datasets if stands_for_others(name)):
+        if len(facts.datasets[name].constituents) > MOST_STOOD_FOR:
+            return DefinitionRefused(f"{name} stands for more than {MOST_STOOD_FOR} datasets")
     waits_for_parent = _waits_for_parent(facts.parent_status)
     unknown = sorted({name for item in spec.inputs for name in item.datasets() if name not in facts.datasets})
     if unknown and not (given.ignore_missing_in_ds and _enough_is_known(spec, facts)):

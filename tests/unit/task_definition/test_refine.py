@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from services.task_definition.policy.shares import ShareNode, resource_type_for,
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
-from shared.catalogue.port import DatasetFacts
+from shared.catalogue.port import MOST_STOOD_FOR, DatasetFacts
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from shared.task.in_effect import rules_of
 from tests.handlers.task_definition.world import an_input, analysis, log, output, production
@@ -23,6 +24,18 @@ KNOWN = {"mc.evnt": EVNT}
 
 def spec_of(**changes: Any) -> TaskSpec:
     return parse_task(production(**changes))
+
+
+@pytest.mark.parametrize("n_datasets", [MOST_STOOD_FOR, MOST_STOOD_FOR + 1])
+def test_a_name_with_wildcards_that_stands_for_too_many_datasets_is_refused_and_not_cut(n_datasets: int) -> None:
+    names = tuple(f"mc.ev{n}" for n in range(n_datasets))
+    whole = DatasetFacts("mc.ev*", "mc", "container", "frozen", constituents=names)
+    known = {name: replace(EVNT, name=name) for name in names}
+    outcome = refine(spec_of(inputs=[an_input("mc.ev*")]), 7, DefinitionFacts({"mc.ev*": whole, **known}))
+    if n_datasets > MOST_STOOD_FOR:
+        assert outcome == DefinitionRefused("mc.ev* stands for more than 5000 datasets")
+    else:
+        assert isinstance(outcome, Refined) and len(outcome.inputs) == n_datasets
 
 
 def plan_of(datasets: dict[str, DatasetFacts] = KNOWN, **changes: Any) -> Refined:

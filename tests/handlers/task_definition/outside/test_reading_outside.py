@@ -52,6 +52,16 @@ async def test_a_task_waits_until_its_input_was_read_and_is_defined_with_it(
     assert await value_of(database, "SELECT n_files FROM task_datasets WHERE dataset_name = 'mc.evnt'") == 20
 
 
+@pytest.mark.parametrize("name", ["mc.ev*", "DBR_LATEST"])
+async def test_names_that_stand_for_others_are_refused_whatever_of_them_was_read_before(
+    database: Database, service: Service, producer: httpx.AsyncClient, outside: FaultyCatalogue, name: str
+) -> None:
+    task_id = await registered(database, service, producer, production(inputs=[an_input(name)]))
+    row = await task_row(database, task_id)
+    assert row["status"] == "broken"
+    assert row["error_dialog"].startswith(f"{name}: the data of demo is in a catalogue that is asked for datasets by")
+
+
 async def test_a_container_comes_with_its_datasets_and_partial_copies_with_their_files(
     database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
 ) -> None:
