@@ -66,9 +66,7 @@ async def test_outputs_with_different_fields_of_input_names_are_merged_apart(def
     jobs = await story.jobs_of(task_id)
     chunks = chunks_in(await story.end(jobs, "merging"))
     merges = [job for chunk_id in chunks for job in generated_in(await story.broker(task_id, chunk_id))]
-    specs = [
-        await story.value("SELECT spec FROM job_specs WHERE job_id = $1", merge_id) for merge_id in sorted(merges)
-    ]
+    specs = [await story.value("SELECT spec FROM job_specs WHERE job_id = $1", merge_id) for merge_id in sorted(merges)]
     assert len(specs) == 2
     for spec in specs:
         [written], read = spec["outFiles"].split(","), spec["inFiles"].split(",")

@@ -169,8 +169,8 @@ _NUMBERS = {
 def with_numbers(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of a task with numbers in place of texts that say one, as the field's clients write them.
 
-    Example: {"nFilesPerJob": "2", "goal": "99.5"} is {"nFilesPerJob": 2, "goal": 99.5}; "2.5" files stay a text. A whole
-    number with a point (pbook retry --nGBPerJob 2 sends 2.0) is a whole number.
+    Example: {"nFilesPerJob": "2", "goal": "99.5"} is {"nFilesPerJob": 2, "goal": 99.5}; "2.5" files stay a text. A
+    whole number with a point (pbook retry --nGBPerJob 2 sends 2.0) is a whole number.
     """
     return {name: _number(value, _NUMBERS[name]) if name in _NUMBERS else value for name, value in parameters.items()}
 
