@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.cli.simulated_pilots.command_line import named_files
 from shared.auth import access
 from shared.auth.access import AccessRule, Whose
 from shared.model.grid import read_grid_folder
@@ -247,7 +248,8 @@ def _grid() -> dict[str, Any]:
 
 
 def _outputs(spec: dict[str, Any]) -> dict[str, Any]:
-    """A report on every output of a job."""
-    names = str(spec.get("outFiles", "")).split(",")
-    made = {name: {"fsize": 1000, "adler32": "0a1b2c3d", "guid": "", "nevents": 100} for name in names if name}
+    """A report on every output of a job that its text names, and on its log."""
+    written = named_files(spec) | {spec.get("logFile")}
+    names = [name for name in str(spec.get("outFiles", "")).split(",") if name in written]
+    made = {name: {"fsize": 1000, "adler32": "0a1b2c3d", "guid": "", "nevents": 100} for name in names}
     return {"job_output_report": made, "trans_exit_code": 0}
