@@ -88,7 +88,7 @@ def _merged(rest: list[str], given: dict[str, str], folder: Path) -> int:
         if missing := [one for one in names if not (folder / one).exists()]:
             sys.stderr.write(f"runMerge: no input file is available: {missing}\n")
             return NO_INPUT
-        (folder / output).write_text("".join((folder / one).read_text() for one in names))
+        (folder / output).write_bytes(b"".join((folder / one).read_bytes() for one in names))  # logs are archives
     return 0
 
 

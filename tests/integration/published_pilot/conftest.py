@@ -23,8 +23,8 @@ from tests.integration.published_source import NotHere
 
 #: what the payload does at each queue
 WORK = {"PILOT_FINISHED": "work", "PILOT_FAILED": "fail", "PILOT_KILLED": "wait", "PILOT_OUTAGE": "wait"}
-#: no pilot is at the last
-QUEUES = [*WORK, "PILOT_SPECIFICATION"]
+#: no pilot is at the last; those at the one before run what prun sent
+QUEUES = [*WORK, world.PRUN_QUEUE, "PILOT_SPECIFICATION"]
 STATUS_WITHIN_S = 120.0
 
 
@@ -43,6 +43,7 @@ class System:
     """Everything that runs, and the calls of its people."""
 
     http: httpx.Client
+    directory: Path
     storages: Path
     database: Relay
     outside: Outside
@@ -97,7 +98,7 @@ def system(
     directory = tmp_path_factory.mktemp("system")
     storages = tmp_path_factory.mktemp("storages")
     url = asyncio.run(servers.clone_template(servers_of_tests.database_url, database_template))
-    outside = Outside({world.SCRIPT_URL: world.SCRIPT})
+    outside = Outside(world.PAGES)
     try:
         with Relay(url).running() as relay, outside.running(), one_process(directory, relay.url) as environment:
             address = address_of(environment)
@@ -105,7 +106,7 @@ def system(
             headers = {"Authorization": f"Bearer {authority.issue('tester', ['operator', 'production'])}"}
             with httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as http:
                 launcher = Launcher(pilot_folder, address, authority.issue("factory", ["pilot"]), storages, outside)
-                found = System(http, storages, relay, outside, launcher)
+                found = System(http, directory, storages, relay, outside, launcher)
                 found.post("grid/load", {"files": world.grid(storages, QUEUES), "keep_times": False})
                 found.post("catalogue/import", world.place_input(storages))
                 found.post("creds/set_user_secrets", {"key": "LOGIN", "value": 'a "secret"', "vo": "atlas"})

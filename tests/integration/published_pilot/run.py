@@ -61,8 +61,8 @@ class Launcher:
     storages: Path
     outside: Outside
 
-    def start(self, queue: str, directory: Path, **variables: str) -> Pilot:
-        """One pilot for one job of a queue."""
+    def start(self, queue: str, directory: Path, *, label: str = "managed", **variables: str) -> Pilot:
+        """One pilot for one job of a queue, with work of this label (`user`: analysis)."""
         directory.mkdir()
         (directory / "token").write_text(self.token)
         config = directory / "pilot.cfg"
@@ -71,7 +71,7 @@ class Launcher:
         host, port = self.address.rsplit(":", 1)
         command = [
             *NAMESPACE, "python3", str(self.pilot / "pilot.py"), "--pilot-user", "generic", "-w", "generic",
-            "-q", queue, "-r", queue, "-s", queue, "-j", "managed", "-i", "PR", "--url", host, "-p", port,
+            "-q", queue, "-r", queue, "-s", queue, "-j", label, "-i", "PR", "--url", host, "-p", port,
             "--queuedata-url", f"{self.address}/cache/schedconfig/{queue}.all.json",
             "--storagedata-url", f"{self.address}/cache/ddmendpoints.json",
             "--input-destination-dir", str(self.storages / STORAGE),

@@ -19,6 +19,10 @@ INPUT_FILE = "user.tester.numbers.txt"
 INPUT = b"1\n2\n3\n" * 50
 #: pilots of this version take scripts from two addresses only; the tests stand for this one
 SCRIPT_URL = "http://pandaserver-doma.cern.ch:25080/trf/user/payload.sh"
+SCRIPTS = SCRIPT_URL.rpartition("/")[0]
+#: what a task of prun reads, and the queue at which it does
+PRUN_QUEUE, READ_BY_PRUN, SCOPE_OF_PRUN = "PILOT_PRUN", "mc23_13p6TeV.601229.PhPy8EG_ttbar.deriv", "mc23_13p6TeV"
+FILES_OF_PRUN = ("DAOD.1._000001.root", "DAOD.1._000002.root")
 SCRIPT = b"""#!/bin/sh
 # payload.sh OUTPUT HOW FOLDER: copies the input; "wait" waits until the test says go on, "fail" ends with code 3
 echo "this payload begins"
@@ -29,6 +33,13 @@ case "$2" in
 esac
 if [ -e user.tester.numbers.txt ]; then cat user.tester.numbers.txt > "$1"; else echo done > "$1"; fi
 """
+
+
+#: every page that pilots may ask of others: scripts of PanDA's client are stood for
+PAGES = {SCRIPT_URL: SCRIPT} | {
+    f"{SCRIPTS}/{name}": (ROOT / "tests" / "field_scripts" / "stand_in.py").read_bytes()
+    for name in ("buildGen-00-00-01", "runGen-00-00-02", "runMerge-00-00-02")
+}
 
 
 def grid(storages: Path, queues: list[str]) -> dict[str, Any]:
@@ -46,13 +57,18 @@ def grid(storages: Path, queues: list[str]) -> dict[str, Any]:
 
 
 def place_input(storages: Path) -> dict[str, Any]:
-    """Put the input file where its storage has it; the file in which the catalogue learns of it."""
-    path = path_of(storages, SCOPE, INPUT_FILE)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(INPUT)
-    file = {"lfn": INPUT_FILE, "size_bytes": len(INPUT), "n_events": 1, "checksum": f"ad:{zlib.adler32(INPUT):08x}"}
-    dataset = {"scope": SCOPE, "name": INPUT_DATASET, "files": [file], "replicas": [{"storage": STORAGE}]}
-    return {"format": "orrery-catalogue/1", "datasets": [dataset]}
+    """Put the input files where their storage has them; the file in which the catalogue learns of them."""
+    given = (SCOPE, INPUT_DATASET, (INPUT_FILE,)), (SCOPE_OF_PRUN, READ_BY_PRUN, FILES_OF_PRUN)
+    known = {"size_bytes": len(INPUT), "n_events": 1, "checksum": f"ad:{zlib.adler32(INPUT):08x}"}
+    datasets = []
+    for scope, dataset, names in given:
+        for name in names:
+            path = path_of(storages, scope, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(INPUT)
+        files = [{"lfn": name, **known} for name in names]
+        datasets.append({"scope": scope, "name": dataset, "files": files, "replicas": [{"storage": STORAGE}]})
+    return {"format": "orrery-catalogue/1", "datasets": datasets}
 
 
 def path_of(storages: Path, scope: str, lfn: str) -> Path:

@@ -68,6 +68,9 @@ def test_a_merge_of_files_that_are_not_there_fails_and_an_unknown_option_too(tmp
     for name in "ab":
         (tmp_path / name).write_text(name)
     assert stand_in.run("runMerge", ["-r", ".", "a,b:c"], tmp_path) == 0 and (tmp_path / "c").read_text() == "ab"
+    (tmp_path / "log").write_bytes(b"\x1f\x8b")
+    assert stand_in.run("runMerge", ["log:merged"], tmp_path) == 0
+    assert (tmp_path / "merged").read_bytes() == b"\x1f\x8b", "a log is an archive"
 
 
 def test_a_pilot_runs_it_under_the_name_of_the_script(tmp_path: Path) -> None:
