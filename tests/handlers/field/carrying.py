@@ -9,7 +9,7 @@ import httpx
 import orjson
 
 from shared.db import Database
-from shared.events import TaskReady, TaskRegistered
+from shared.events import TaskProgressed, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from shared.task.rule_text import text_of_rules
 from tests.handlers.events import deliver
@@ -18,6 +18,8 @@ from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 
 #: jobs that are ended before merging is tried, and what they wrote
 MERGED_JOBS, OUTPUT_BYTES, LOG_BYTES = 3, 200_000_000, 5_000_000
+#: what is refused by its name and decides neither names nor texts: the rest of such a task is compared
+LEFT_OUT = ("allowInputWAN", "useZipToPin", "switchEStoNormal", "maxNumJobs", "totNumJobs")
 
 
 class UncheckedStory(Story):
@@ -57,6 +59,9 @@ class Carrier:
             return Came(refused=_as_the_field(str(reply["message"]), task_id))
         await deliver(self._database, self._service, TaskRegistered(task_id=task_id))
         status, why = await self._row("SELECT status, error_dialog FROM tasks WHERE task_id = $1", task_id)
+        if status == "topreprocess" and case.prepared is not None:
+            await self._answer_of_preprocessing(task_id, case.prepared)
+            status, why = await self._row("SELECT status, error_dialog FROM tasks WHERE task_id = $1", task_id)
         if status not in ("assigning", "ready"):
             return Came(refused=_as_the_field(f"{status}: {why}", task_id))
         datasets = await self._story.fetch(
@@ -66,6 +71,14 @@ class Carrier:
         )
         await self._make_jobs(task_id, case)
         return await self._came(task_id, datasets)
+
+    async def _answer_of_preprocessing(self, task_id: int, answer: dict[str, Any]) -> None:
+        """The pre-processing job is made, and answers."""
+        said = await self._story.hear(TaskReleased(task_id=task_id, status="topreprocess", reason="test"))
+        jobs = await self._brokered(task_id, chunks_in(said))
+        for event in await self._story.end(jobs, "finished", report={"meta_data": answer}):
+            if isinstance(event, TaskProgressed):
+                await deliver(self._database, self._service, event)
 
     async def _make_jobs(self, task_id: int, case: Case) -> None:
         async with self._database.begin(reason="the test plays task brokerage") as work:
@@ -134,7 +147,7 @@ class Carrier:
             told["task"],
             dict(part.partition("=")[::2] for part in rules.split(",") if part),
             told["datasets"],
-            [one for one in jobs if one["kind"] != "merge"],
+            [one for one in jobs if one["kind"] not in ("merge", "preprocess")],
             [one for one in jobs if one["kind"] == "merge"],
         )
 
@@ -154,8 +167,8 @@ def _submitted(case: Case, task_id: int) -> dict[str, Any]:
         bare = name.rpartition(":")[2]
         text = text.replace(bare, f"{bare}{HERE}")
     more = {"userName": "jdoe", "uniqueTaskName": False, "allowTaskDuplication": True, "skipScout": True}
-    given: dict[str, Any] = {**orjson.loads(text), **more}
-    return given
+    named: dict[str, Any] = orjson.loads(text)
+    return {name: value for name, value in {**named, **more}.items() if name not in LEFT_OUT}
 
 
 def _as_the_field(text: str, task_id: int) -> str:
