@@ -1,4 +1,7 @@
-"""Whether so much arrives that waiting for more pays: for whoever does several things in one transaction."""
+"""Whether so much arrives that waiting for more pays.
+
+For whoever does several things in one transaction.
+"""
 
 from __future__ import annotations
 

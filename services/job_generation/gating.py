@@ -104,7 +104,10 @@ class Gating:
         return [await self._held(work, scope) for scope in await self.scopes(work, task)]
 
     async def hold_share(self, work: UnitOfWork, task: Task) -> None:
-        """Hold the gate of its share alone: those of shares are held before those of work queues."""
+        """Hold the gate of its share alone.
+
+        Whoever holds several holds those of shares before those of work queues.
+        """
         await store.lock_gate(work, ThrottleScope(task.gshare, task.resource_type))
 
     async def _held(self, work: UnitOfWork, scope: ThrottleScope) -> HeldGate:

@@ -102,9 +102,9 @@ class Caller:
         return self.may("operator") or (self.is_of(vo) and _holds(self.roles_in.get(vo or "", self.roles), wanted))
 
     def was_given(self, role: str, vo: str | None) -> bool:
-        """Whether the caller acts for a VO and was given the role there.
+        """Whether the caller acts for a VO and its token names the role there.
 
-        An operator holds others without being given them.
+        An operator holds others unnamed.
         """
         return self.is_of(vo) and not self.acts_as_operator and role in self.roles_in.get(vo or "", self.roles)
 

@@ -58,7 +58,10 @@ class Event(BaseModel):
 
     @classmethod
     def joined(cls, events: Sequence[Self]) -> Self:
-        """Make one event of several with the same key, which come in the order of their ids: by default the newest."""
+        """Make one event of several with the same key: by default the newest.
+
+        They come in the order of their ids.
+        """
         return events[-1]
 
 

@@ -51,7 +51,10 @@ class Collector:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def deliver(self, delivery: Delivery) -> DeliveryOutcome | None:
-        """What became of the delivery, after the commit; None: it was not begun before the end, and is unsettled."""
+        """What became of the delivery, after the commit.
+
+        None: it was not begun before the end, and is unsettled.
+        """
         if self._is_closed:
             return None
         received = self._dispatcher.received(delivery)

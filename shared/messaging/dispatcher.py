@@ -96,7 +96,10 @@ class Dispatcher:
         return outcome
 
     def received(self, delivery: Delivery) -> Received | None:
-        """The delivery with its event; None for one that is handled alone: it shares no transaction, or is no event."""
+        """The delivery with its event; None for one that is handled alone.
+
+        Such a delivery shares no transaction, or is no event.
+        """
         subscription = self._subscriptions[delivery.consumer]
         if not subscription.event.shares_transaction or delivery.deferred is not None:
             return None
@@ -106,7 +109,9 @@ class Dispatcher:
             return None
 
     async def deliver_together(self, received: Sequence[Received]) -> list[DeliveryOutcome] | None:
-        """Have one consumer handle events in one transaction; None: it failed, each delivery is to be made alone.
+        """Have one consumer handle events in one transaction.
+
+        None: it failed, and each delivery is to be made alone.
 
         Events that the consumer knows are left out before the others are merged. Raises nothing but cancellation.
         """

@@ -1,12 +1,11 @@
 """Values of more than one service: queues, sites, storages, links, resource types, units, needs.
 
-Everything here is pure and frozen. Tasks keep value and unit as they were submitted; `units` and `needs` convert once
-into unit-named fields (kB, MB and GB are 1024-based), so no other code ever reads a unit string.
+Everything here is pure and frozen. Tasks keep value and unit as they were submitted; `units` and `shared.task.needs`
+convert once into unit-named fields (kB, MB and GB are 1024-based), so no other code ever reads a unit string.
 
 =================  ==============================================================================
 `units`            parse "ramUnit", "outDiskUnit", ... into one amount with its meaning
-`needs`            what one task asks of a queue: cores, memory, disk, walltime, connectivity
-`architecture`     the platform and hardware that it needs
+`architecture`     the platform and hardware that a task needs
 `resource_types`   the classes of work (SCORE, MCORE_HIMEM, ...) and a queue's part for each of them
 `queue`            a queue as CRIC describes it; `site`, `storage`, `link`, `software` likewise; `queue_vos` whose it is
 `grid`             a whole grid read from files: everything valid, or every problem listed
@@ -15,7 +14,6 @@ into unit-named fields (kB, MB and GB are 1024-based), so no other code ever rea
 `job_types`        which types of jobs belong together; `dataset_types` which of datasets
 `analysis`         which work is analysis; `urgency` which is urgent
 `priorities`       priorities of tasks and jobs; `grid_preferences` special permissions of users
-`split_precedence` which of several split rules are in effect
 `command_line`     placeholders of job parameters and file names; `placeholders` their decorators
 `job_report`       what a pilot's final report says; `job_of_client` a job in the words of PanDA's client
 `job_xml`          jobs that a user describes one by one; `points` of an optimisation; `co_jumbo` stand-ins of job sets

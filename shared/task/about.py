@@ -36,7 +36,10 @@ class TaskFields(BaseModel):
 
 
 def rule(name: str, code: str | None, means: str, reader: str = "", *, default: Any = None, **facts: Any) -> Any:
-    """Declare one rule: JSON name, letters, what it means, who reads it, and what holds where a task says nothing."""
+    """Declare one rule: JSON name, letters, what it means, who reads it.
+
+    Besides, what holds where a task says nothing.
+    """
     field = Field(default, alias=name)
     field.metadata.append(About(reader, code=code, means=means, **facts))
     return field

@@ -1,4 +1,6 @@
-"""The rules of a task, each declared once. A rule that another service is to read is declared here and nowhere else.
+"""The rules of a task, each declared once.
+
+A rule that another service is to read is declared here and nowhere else.
 
 `attribute: type = rule("jsonName", "XX", what it means, who reads it, default=..., unit=..., retry=..., live=...)`:
 the type has the range (`types`), the default is what holds where a task says nothing. `StatedRules` are those that the

@@ -21,7 +21,10 @@ _OF_PILOTS = frozenset({"pilots", "inactive"})
 
 @dataclass(frozen=True)
 class InVain:
-    """What waits for a queue that has room now, or, without a `label`, for nothing. `wake_nr`: by which decision."""
+    """What waits for a queue that has room now, or, without a `label`, for nothing.
+
+    `wake_nr`: by which decision.
+    """
 
     key: Part
     wake_nr: int
@@ -37,7 +40,9 @@ class InVain:
 async def waiting_in_vain(
     connection: asyncpg.Connection, reader: GridReader, world: World, now: datetime, *, for_s: float = 0.0
 ) -> tuple[World, list[InVain], int]:
-    """Parts of tasks that wait for a queue that has room, or that nothing wakes; the world, and how many wait at all.
+    """Parts of tasks that wait for a queue that has room, or that nothing wakes.
+
+    With the world, and how many wait at all.
 
     `for_s`: only those that have waited so long, at queues where no job has changed its state for so long.
     """

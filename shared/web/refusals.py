@@ -1,4 +1,4 @@
-"""Counts refusals by route and cause.
+"""Refusals that were told, counted by route and cause.
 
 What is tried with others' work is seen without reading logs.
 """
@@ -48,9 +48,9 @@ def count_refused(scope: Any, causes: Iterable[str]) -> None:
 
 
 def causes_of(status: int, code: Any, problems: Iterable[_Problem]) -> list[str]:
-    """The causes of a refusal: its fields, else what its number or status says.
+    """The causes of a refusal: its fields, else what its number or HTTP status says.
 
-    What is passing has none.
+    None of what is passing.
 
     Example: a problem with jobParameters.0.dataset is jobParameters, one with a field that nobody knows is value.
     """

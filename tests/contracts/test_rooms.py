@@ -32,6 +32,8 @@ LONG_CLASSES = {
     "services/task_definition/store/readings.py: Readings",
     "services/task_definition/submitting/submission.py: Submission",
     "services/watchdog/handlers.py: Watchdog",
+    "shared/messaging/dispatcher.py: Dispatcher",
+    "shared/messaging/in_process.py: InProcessTransport",
 }
 
 

@@ -61,7 +61,10 @@ def changes_of_shares(moves: Iterable[ShareMove]) -> list[Change]:
 
 
 def signs_of_life(dated: Iterable[DatedMoves], now: datetime) -> dict[str, tuple[datetime | None, datetime | None]]:
-    """For each queue: when a pilot last asked, when a job last started; sorted by queue. Undated moves are of `now`."""
+    """For each queue: when a pilot last asked, when a job last started; sorted by queue.
+
+    Undated moves are of `now`.
+    """
     asked: dict[str, datetime] = {}
     started: dict[str, datetime] = {}
     for at, move in _each(dated, now):

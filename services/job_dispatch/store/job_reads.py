@@ -136,7 +136,7 @@ def may_read(caller: Caller, row: Mapping[str, Any]) -> bool:
 def may_read_output(caller: Caller, row: Mapping[str, Any]) -> bool:
     """Whether a caller may have what a job printed.
 
-    Of one that may carry its owner's secrets the owner alone may.
+    Of a job that may carry its owner's secrets the owner alone may.
     """
     return may_read(caller, row) and (
         not row["may_carry_secrets"] or OWN.allows(caller, Whose.of(row["owner"], row["vo"]))

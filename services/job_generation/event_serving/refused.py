@@ -1,4 +1,6 @@
-"""Jobs of job sets that their sites do not take by their advertisements wait by themselves, and the task says why.
+"""Jobs of job sets that their sites do not take, by their advertisements.
+
+They wait by themselves, and the task says why.
 
 What lifts the refusal wakes them, or the time when the site will have advertised again.
 """

@@ -20,7 +20,10 @@ WHILE_SCOUTING: tuple[TaskStatus, ...] = ("ready", "scouting")
 
 @dataclass(frozen=True)
 class SiteBuild:
-    """The build at one site: `library` once it is made, `job_id` while its job is under way, for `under_way_s`."""
+    """The build at one site.
+
+    It has its `library` once it is made, and `job_id` while its job is under way, for `under_way_s`.
+    """
 
     site: str
     job_id: int | None = None

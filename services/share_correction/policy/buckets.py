@@ -60,7 +60,9 @@ def bucket_changes(
     core_powers_hs06: Mapping[str, float],
     usual_hs06: float,
 ) -> list[BucketChange]:
-    """What moves of jobs add to the buckets of their times, in the order of their keys. Undated moves are of `now`.
+    """What moves of jobs add to the buckets of their times, in the order of their keys.
+
+    Undated moves are of `now`.
 
     Moves to and from `running` count, no others.
 

@@ -22,7 +22,9 @@ _CONTRADICT = ("merge_output", "build_spec", "load_xml", "pfn_list", "cloning", 
 
 
 def rules_of_search(given: TaskParameters, *, n_at_once: int) -> dict[str, Any]:
-    """The split rules of a search, by attribute: how many points, jobs, and jobs at once; none for other tasks.
+    """The split rules of a search, by attribute; none for other tasks.
+
+    They say how many points, jobs, and jobs at once.
 
     The task numbers its points itself, from 1 on, in generations of num_points_per_generation (all at once where it
     says no number); the payload asks the optimiser what a point is.

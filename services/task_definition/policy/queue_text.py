@@ -104,7 +104,9 @@ def limits_of(queue: Queue) -> dict[str, Any]:
 
 
 def caps_of(jobs: Iterable[Facts], floor: int) -> list[dict[str, Any]]:
-    """How many jobs of production may be queued for each resource type: twice those that run, at least the floor.
+    """How many jobs of production may be queued for each resource type.
+
+    Twice those that run, at least the floor.
 
     Example: with 3 running and a floor of 20, 21 queued ones are too many for another. What pilot factories say of
     workers and slots may count for more.

@@ -1,4 +1,6 @@
-"""The form of a task: every parameter that a submission may state, with type, range, unit, reader and changes.
+"""The form of a task: every parameter that a submission may state.
+
+Each has its type, range, unit, reader and changes.
 
 Source: JEDI, task parameters. The rules among them are declared in `shared.task.rules`.
 

@@ -1,4 +1,7 @@
-"""Parameters that say what a task works on, how often it is tried, and when it ends, besides its rules."""
+"""Parameters about the work of a task, besides its rules.
+
+They say what it works on, how often it is tried, and when it ends.
+"""
 
 from __future__ import annotations
 
