@@ -26,8 +26,8 @@ def rules_of_search(given: TaskParameters, *, n_at_once: int) -> dict[str, Any]:
 
     They say how many points, jobs, and jobs at once.
 
-    The task numbers its points itself, from 1 on, in generations of num_points_per_generation (all at once where it
-    says no number); the payload asks the optimiser what a point is.
+    Other tasks have none. The task numbers its points itself, from 1 on, in generations of num_points_per_generation
+    (all at once where it says no number); the payload asks the optimiser what a point is.
     """
     if not given.evaluates_points:
         return {}
