@@ -1,4 +1,4 @@
-"""Values of more than one service: queues, sites, storages, links, resource types, units, needs.
+"""Values of more than one service: queues, sites, storages, links, resource types, units.
 
 Everything here is pure and frozen. Tasks keep value and unit as they were submitted; `units` and `shared.task.needs`
 convert once into unit-named fields (kB, MB and GB are 1024-based), so no other code ever reads a unit string.
