@@ -64,7 +64,8 @@ class PayloadRules(TaskFields):
     debug_mode: Flag = rule("debugMode", "DM", "pilots send the end of the payload's log", _JOBS, default=False)
     no_looping_check: Flag = rule("noLoopingCheck", "LC", "a payload that writes nothing is not ended", _JOBS,
                                   default=False, live=True)
-    official: Flag = rule("official", None, "outputs are named as those of a group", _DEFINITION, default=False)
+    official: Flag = rule("official", None, "production alone submits it; it may skip its scouts", _DEFINITION,
+                          default=False)
     destination: DestinationName | None = rule("destination", None, "storage or site that keeps outputs without one of "
                                                "their own", "services.job_dispatch")
     merge_output: Flag = rule("mergeOutput", "MO", "outputs are merged by further jobs", _JOBS, default=False)
@@ -86,7 +87,7 @@ class PlaceRules(TaskFields):
     ip_stack: Literal["IPv4", "IPv6", ""] | None = rule("ipStack", "IK", "version of IP that jobs need", _NEEDS)
     t1_weight: Weight | None = rule("t1Weight", "TW", "how much weight queues of the nucleus get", _BROKERAGE,
                                     unit="weight", live=True)
-    avoid_vp: Flag = rule("avoidVP", "AV", "input is not placed virtually", _QUEUES, default=False, live=True)
+    avoid_vp: Flag = rule("avoidVP", "AV", "queues of virtual placement get no jobs", _QUEUES, default=False, live=True)
     disable_reassign: Flag = rule("disableReassign", "DI", "jobs and task stay where they are", _WATCH, default=False)
     full_chain: Literal["only", "require", "capable"] | None = rule("fullChain", "FU", "whether a whole chain of tasks "
                                                                     "runs at its nucleus", _BROKERAGE)
@@ -101,8 +102,8 @@ class PlaceRules(TaskFields):
                                    _DEFINITION, default=False)
     ddm_back_end: Text32 | None = rule("ddmBackEnd", "DE", "catalogue of the task",
                                        kept="the catalogue of a VO is set by its operators", warned=True)
-    task_broker_on_master: Flag = rule("taskBrokerOnMaster", None, "a nucleus must have the primary input", _NUCLEUS,
-                                       default=False)
+    task_broker_on_master: Flag = rule("taskBrokerOnMaster", None, "only primary input says where data is",
+                                       _NUCLEUS, default=False)
 
 
 class NeedsRules(TaskFields):
@@ -160,7 +161,7 @@ class EventServiceRules(TaskFields):
                                         "are tried again", _JOBS, default=False)
     attempts_only_of_failed: Flag = rule("decAttOnFailedES", "XF", "an attempt counts only where the range itself "
                                          "failed", _JOBS, default=False)
-    resurrects_consumers: Flag = rule("resurrectConsumers", "SC", "ended jobs of a job set run again for what is left",
+    resurrects_consumers: Flag = rule("resurrectConsumers", "SC", "a job set gets as many jobs again as at first",
                                       _JOBS, default=False)
     merges_at_store: Flag = rule("mergeEsOnOS", "ME", "outputs are merged where their store is", _JOBS, default=False)
     loses_some: Flag = rule("allowPartialFinish", "AP", "processed events are merged although others of their input "
