@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from services.cli.client import Client
-from services.task_definition.policy.said import said_now
+from services.task_definition.tasks.policy.said import said_now
 from shared.model.dataset_types import INPUT_TYPES
 from shared.states.task import TaskStatus
 

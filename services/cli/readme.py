@@ -16,7 +16,7 @@ from services.cli.addresses import PROJECT
 from services.cli.commands.task_commands import command_table
 from services.cli.drawings import event_table, service_map
 from services.cli.state_drawings import drawn, verb_table
-from services.task_definition.policy.setting import REFUSED_SETTINGS
+from services.task_definition.desk.policy.setting import REFUSED_SETTINGS
 from shared.states import GRAPHS
 from shared.web.panda_paths import path_table
 

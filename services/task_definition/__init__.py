@@ -17,7 +17,7 @@ What the rows look like that the other services read:
   nEventsPerRange) is given, and `nFilesPerJob` then counts ranges; `destination` is that of the task or of its outputs.
 * input: one `task_datasets` row for each dataset (containers are expanded), type input, `stream_name` IN for all
   masters (`master_id` NULL) and the placeholder's name for secondaries (`master_id` = the first master);
-  `attributes` as in `services.task_definition.policy.task_spec_items.ATTRIBUTE_NAMES` (nosplit, repeat, ratio, ...).
+  `attributes` as in `services.task_definition.tasks.policy.task_spec_items.ATTRIBUTE_NAMES` (nosplit, ratio, ...).
 * `task_files`: one row for each unit; `n_events` are the events of the unit, `fsize` is the whole file;
   `start_event`/`end_event` (counted from 0, both inclusive) only where files are split by events; `first_event` is the
   running number of the unit's first event.
@@ -37,16 +37,11 @@ What the rows look like that the other services read:
   "merge_trans_path": ...}, the texts with placeholders ${IN}, ${OUTPUT0}, ${RNDMSEED}, ${TRN_OUTPUT0}, ...
 * `n_files_to_be_used` of the masters is opened for ten scout jobs first, unless skipScout; of everything else at once.
 
-==================  ===============================================================================================
-`policy`            pure: refining, shares and resource types, final status, commands and their refusals, transfers
-`submission`        a submitted task checked against the world: names, datasets, shares
-`definition`        registered -> defined -> assigning or ready
-`reading`           input in slices, without the task's row; `checking`: input looked at again
-`completion`        progress, final statuses, datasets closed, children
-`commands`          kill, finish, retry, ... from people and from other services
-`data`              outputs registered, transfers timed and completed
-`explanation`       why a task or a job waits
-`*_api`             /api/v1/task, /api/v1/catalogue, /api/v1/config, /api/v1/explain, /api/v1/system,
-                    /api/v1/group, /api/v1/user, /api/v1/work_queue
-==================  ===============================================================================================
+============  =================================================================================================
+`tasks`       a task from its form to its end: submitted, defined, commanded, completed, explained
+`data`        what tasks read and write: catalogues, imports, transfers, outputs, whose names are whose
+`desk`        what people keep here: accounts, tokens, parameters, work queues, files of clients, the audit log
+============  =================================================================================================
+
+Imports go one way: `tasks` knows `data`, both know `desk`.
 """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.task_definition.commanding.commands import Commands
-from services.task_definition.completing import Completion
-from services.task_definition.defining.definition import Definition
-from services.task_definition.reclassifying import Reclassifying
-from services.task_definition.registering import Data
+from services.task_definition.data.registering import Data
+from services.task_definition.tasks.commanding.commands import Commands
+from services.task_definition.tasks.completing import Completion
+from services.task_definition.tasks.defining.definition import Definition
+from services.task_definition.tasks.reclassifying import Reclassifying
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
     Event,

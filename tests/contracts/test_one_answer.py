@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "shared/db/schema"
 ANALYSIS = "shared/model/analysis.py"
 #: the form of a task names the values of its fields
-NAMES_OF_VALUES = {ANALYSIS, "services/task_definition/policy/task_parameters/identity.py"}
+NAMES_OF_VALUES = {ANALYSIS, "services/task_definition/tasks/policy/task_parameters/identity.py"}
 
 
 def files(*endings: str) -> dict[str, str]:

@@ -13,6 +13,8 @@ MODULES = {"__init__", "__main__", "app", "handlers", "parameters", "environment
 FOLDERS = {"api", "policy", "store"}
 #: stages of job_dispatch whose names are the calls and the states that they are about
 STAGES = {"acquire", "lifecycle"}
+#: services that are several rooms, each with folders of its own
+ROOMS = {"task_definition": {"tasks", "data", "desk"}}
 LINES_OF_A_CLASS, LINES_OF_A_FUNCTION = 200, 60
 #: classes that are longer than that; it may only get shorter
 LONG_CLASSES = {
@@ -26,11 +28,11 @@ LONG_CLASSES = {
     "services/job_generation/handlers.py: Handlers",
     "services/job_generation/merging.py: Merging",
     "services/job_generation/policy/building.py: Builder",
-    "services/task_definition/commanding/retrying.py: TaskRetries",
-    "services/task_definition/completing.py: Completion",
-    "services/task_definition/defining/definition.py: Definition",
-    "services/task_definition/store/readings.py: Readings",
-    "services/task_definition/submitting/submission.py: Submission",
+    "services/task_definition/tasks/commanding/retrying.py: TaskRetries",
+    "services/task_definition/tasks/completing.py: Completion",
+    "services/task_definition/tasks/defining/definition.py: Definition",
+    "services/task_definition/tasks/store/readings.py: Readings",
+    "services/task_definition/tasks/submitting/submission.py: Submission",
     "services/watchdog/handlers.py: Watchdog",
     "shared/messaging/dispatcher.py: Dispatcher",
     "shared/messaging/in_process.py: InProcessTransport",
@@ -47,13 +49,24 @@ def test_the_root_of_a_service_has_known_names_only(service: Path) -> None:
     found = {path.stem for path in service.glob("*.py")}
     folders = {path.parent.name for path in service.glob("*/*.py")}
     assert {name for name in found - MODULES if not is_stage(name)} == set()
-    assert {name for name in folders - FOLDERS if not is_stage(name)} == set()
-    assert {"__init__", "__main__", "app", "handlers"} <= found and FOLDERS - folders <= {"api"}
+    rooms = ROOMS.get(service.name, set())
+    assert {name for name in folders - FOLDERS - rooms if not is_stage(name)} == set()
+    assert {"__init__", "__main__", "app", "handlers"} <= found and rooms <= folders
+    assert FOLDERS - folders <= (FOLDERS if rooms else {"api"})
+
+
+@pytest.mark.parametrize("room", [ROOT / "services" / one / room for one in ROOMS for room in sorted(ROOMS[one])])
+def test_a_room_of_a_service_has_known_names_only(room: Path) -> None:
+    found = {path.stem for path in room.glob("*.py")} - {"__init__"}
+    folders = {path.parent.name for path in room.glob("*/*.py")}
+    assert {name for name in found | (folders - FOLDERS) if not is_stage(name)} == set()
+    assert folders >= FOLDERS
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_statements_of_a_service_are_in_its_store(service: Path) -> None:
-    assert [path for path in service.rglob("*.sql") if (service / "store") not in path.parents] == []
+    stores = [service / room / "store" for room in ROOMS.get(service.name, {""})]
+    assert [path for path in service.rglob("*.sql") if not set(stores) & set(path.parents)] == []
 
 
 def _sources() -> list[Path]:

@@ -24,9 +24,10 @@ NAMES_OF_STATES = frozenset({
 #: words that are compared with a name of a state and belong to no graph: (file, word) and what it is
 OTHER_WORDS = {
     ("services/job_generation/store/tasks.py", "open"): "whether the catalogue's dataset still gets files",
-    ("services/task_definition/cataloguing/staging.py", "requested"): "a stage-in that has not begun",
-    ("services/task_definition/cataloguing/staging.py", "active"): "a stage-in that has begun",
-    ("services/task_definition/importing/files.py", "frozen"): "whether the catalogue's dataset still gets files",
+    ("services/task_definition/tasks/staging/staging.py", "requested"): "a stage-in that has not begun",
+    ("services/task_definition/tasks/policy/explaining.py", "requested"): "a stage-in that has not begun",
+    ("services/task_definition/tasks/staging/staging.py", "active"): "a stage-in that has begun",
+    ("services/task_definition/data/importing/files.py", "frozen"): "whether the catalogue's dataset still gets files",
 }
 #: a `str` under the name of a state, and why no graph has its type
 PLAIN_TEXTS = {
@@ -34,10 +35,16 @@ PLAIN_TEXTS = {
     ("services/job_dispatch/api/job.py", "status"): "as a caller wrote it",
     ("services/job_dispatch/store/job_reads.py", "status"): "as a caller wrote it; an unknown one lists nothing",
     ("services/job_generation/store/tasks.py", "to_status"): "of a chunk, which has no graph",
-    ("services/task_definition/importing/import_file.py", "state"): "of a dataset in the catalogue: open or closed",
-    ("services/task_definition/policy/input_read.py", "state"): "of a dataset in the catalogue: open or closed",
-    ("services/task_definition/policy/definition_plan.py", "state"): "of a dataset in the catalogue: open or closed",
-    ("services/task_definition/store/definitions.py", "state"): "of a dataset in the catalogue: open or closed",
+    (
+        "services/task_definition/data/importing/import_file.py",
+        "state",
+    ): "of a catalogue's dataset: open or closed",
+    ("services/task_definition/tasks/policy/input_read.py", "state"): "of a catalogue's dataset: open or closed",
+    (
+        "services/task_definition/tasks/policy/definition_plan.py",
+        "state",
+    ): "of a catalogue's dataset: open or closed",
+    ("services/task_definition/tasks/store/definitions.py", "state"): "of a catalogue's dataset: open or closed",
     ("services/watchdog/policy/jobs.py", "status"): "of a queue: online, paused, offline",
     ("shared/config/timeouts.py", "state"): "of the name of a rule, which may say more than a state",
     ("shared/db/unit_of_work.py", "from_status"): "of any graph: `entity` says which",

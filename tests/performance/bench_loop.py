@@ -27,9 +27,9 @@ from services.job_brokerage.app import BODY_LIMITS as GRID_LIMITS
 from services.job_dispatch.api.body import IDS, OF_ONE, REPORT, BadBody, fields_of, report_fields_of
 from services.job_dispatch.api.report_fields import read_report
 from services.task_definition.app import BODY_LIMITS as TASK_LIMITS
-from services.task_definition.importing.files import forget_catalogue
-from services.task_definition.importing.import_file import FORMAT, catalogue_in_steps
-from services.task_definition.policy.task_spec import task_in_steps
+from services.task_definition.data.importing.files import forget_catalogue
+from services.task_definition.data.importing.import_file import FORMAT, catalogue_in_steps
+from services.task_definition.tasks.policy.task_spec import task_in_steps
 from shared.auth import Authority
 from shared.model.grid import forget_grid, grid_in_steps
 from shared.web.intake import PARSED, Intake, Room

@@ -17,8 +17,8 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from services.task_definition.app import build
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.store.tasks import TaskStore
 from shared.auth import Authority
 from shared.cache import NullCache
 from shared.config.settings import Settings

@@ -25,7 +25,7 @@ from shared.model.batches import batches
 
 if TYPE_CHECKING:
     from services.cli.dry_run.deciding import DryRun
-    from services.task_definition.policy.task_file import TaskFile
+    from services.task_definition.tasks.policy.task_file import TaskFile
 
 SAVE_TIMEOUT_S = 300.0
 TASKS_OF_A_CALL = 100
@@ -121,7 +121,7 @@ def write(file: str, text: str, what: str) -> None:
 def schema(what: Annotated[str, typer.Argument(metavar="world|task|decision")]) -> None:
     """As pydantic derives it from the classes that read and write the files."""
     from services.cli.dry_run.document import DecisionDocument  # what other verbs need not wait for
-    from services.task_definition.policy.task_file import TaskFile
+    from services.task_definition.tasks.policy.task_file import TaskFile
     from shared.model.world_file import WorldFile
 
     models: dict[str, type[BaseModel]] = {"world": WorldFile, "task": TaskFile, "decision": DecisionDocument}
@@ -193,8 +193,8 @@ def decide(
 
 def _each_task(task: str, decided: Callable[[TaskFile], dict[str, Any]]) -> list[dict[str, Any]]:
     """The document of each task of a file; one that makes no sense gets its problems instead."""
-    from services.task_definition.policy.task_file import parse_task_file
-    from services.task_definition.policy.task_spec_problems import InvalidTask
+    from services.task_definition.tasks.policy.task_file import parse_task_file
+    from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
     from shared.model.problems import InvalidGrid
 
     documents = []

@@ -15,7 +15,7 @@ from services.cli.failures import CommandFailure, Refused, Unreachable
 from services.cli.identifiers import read_ids
 from services.cli.job_log import JobLog, fetch, log_of, members_of, text_of
 from services.cli.output import age, print_facts, print_json, print_table, say, say_lines
-from services.task_definition.policy.large_numbers import written_out
+from services.task_definition.tasks.policy.large_numbers import written_out
 
 NOTHING = (None, "", "NULL", "0")
 INPUT_COLUMNS = (("input", "file"), ("size", "size"), ("dataset", "dataset"), ("read from", "storage"))

@@ -12,8 +12,8 @@ from services.cli.commands.options import Json, TaskIds, connect, help_text
 from services.cli.failures import CommandFailure, Refused, WrongUsage
 from services.cli.identifiers import read_ids
 from services.cli.output import Column, print_rows
-from services.task_definition.policy.command_table import COMMANDS, states_in_short
-from services.task_definition.policy.task_command import Given, TaskCommand
+from services.task_definition.tasks.policy.command_table import COMMANDS, states_in_short
+from services.task_definition.tasks.policy.task_command import Given, TaskCommand
 
 Jobs = Annotated[bool, typer.Option("--jobs", help="The ids are those of jobs.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is shown with the task.")]

@@ -9,8 +9,8 @@ import typer
 from services.cli.commands.options import NARROW, Json, help_text
 from services.cli.failures import WrongUsage
 from services.cli.output import print_rows
-from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
-from services.task_definition.policy.task_parameters.table import described
+from services.task_definition.tasks.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
+from services.task_definition.tasks.policy.task_parameters.table import described
 from shared.task.rule_text import (
     InvalidRuleText,
     rules_of_text,

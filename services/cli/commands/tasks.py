@@ -10,8 +10,8 @@ import typer
 from services.cli.commands.options import Json, Limit, TaskId, connect, help_text, rows_of
 from services.cli.identifiers import read_ids
 from services.cli.output import age, console, print_facts, print_ids, print_json, print_table, print_withheld, say
-from services.task_definition.policy.large_numbers import written_out
-from services.task_definition.policy.said import said_now
+from services.task_definition.tasks.policy.large_numbers import written_out
+from services.task_definition.tasks.policy.said import said_now
 
 COLUMNS = (
     ("task", "task_id"),

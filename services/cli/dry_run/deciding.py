@@ -13,7 +13,7 @@ from services.job_brokerage.policy import request as job
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS
 from services.task_brokerage import parameters as task_parameters
 from services.task_brokerage.policy import request as task
-from services.task_definition.policy.task_file import TaskFile
+from services.task_definition.tasks.policy.task_file import TaskFile
 from shared.brokerage.decision import Decision
 from shared.brokerage.policy import JOB_BROKERAGE, TASK_BROKERAGE
 from shared.brokerage.smallest_job import Boundary

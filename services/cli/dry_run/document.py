@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.task_definition.policy.explain import explain_row
+from services.task_definition.tasks.policy.explain import explain_row
 from shared.brokerage.decision import Decision
 
 

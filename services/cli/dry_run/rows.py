@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.task_definition.policy.definition_plan import DefinitionFacts as Known
-from services.task_definition.policy.definition_plan import DefinitionRefused, Refined
-from services.task_definition.policy.refine import refiner_for
-from services.task_definition.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
-from services.task_definition.policy.task_file import ChunkPart, InputPart, StatePart, TaskFile
-from services.task_definition.policy.task_spec import TaskSpec, parse_task
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts as Known
+from services.task_definition.tasks.policy.definition_plan import DefinitionRefused, Refined
+from services.task_definition.tasks.policy.refine import refiner_for
+from services.task_definition.tasks.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
+from services.task_definition.tasks.policy.task_file import ChunkPart, InputPart, StatePart, TaskFile
+from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue.port import DatasetFacts

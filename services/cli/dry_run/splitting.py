@@ -20,7 +20,7 @@ from services.job_generation.policy.requirements import requirement_of, totals_o
 from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.task_row import task_of_row
 from services.job_generation.policy.values import Dataset, Task, Unit
-from services.task_definition.policy.task_file import FilePart, InputPart, TaskFile
+from services.task_definition.tasks.policy.task_file import FilePart, InputPart, TaskFile
 from shared.events import QueueChoice
 from shared.plugins import find
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from services.task_definition.policy.task_spec_items import Item
+from services.task_definition.tasks.policy.task_spec_items import Item
 from tests.handlers.field.carrying import Came
 from tests.handlers.field.corpus import HERE, Case
 

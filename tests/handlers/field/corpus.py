@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.importing.files import import_catalogue
 from shared.db import Database
 from tests.handlers.grids import a_disk, a_record, load_grid
 from tests.unit.brokerage.conformance import sample

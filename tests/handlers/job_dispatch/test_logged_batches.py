@@ -6,7 +6,7 @@ import asyncio
 
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
-from services.task_definition.store.explanations import SQL as EXPLANATIONS
+from services.task_definition.tasks.store.explanations import SQL as EXPLANATIONS
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 OFFER = Offer("Q1", PilotKind())

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
-from services.task_definition.policy.range_reports import refused_line
-from services.task_definition.store.explanations import SQL as EXPLANATIONS
+from services.task_definition.tasks.policy.range_reports import refused_line
+from services.task_definition.tasks.store.explanations import SQL as EXPLANATIONS
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.handlers.job_dispatch.ranges import add_ranges
 from tests.handlers.job_dispatch.test_event_ranges import get, said, update

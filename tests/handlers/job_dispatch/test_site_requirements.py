@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer
-from services.task_definition.explaining import Explanation
-from services.task_definition.store.reads import Reading
+from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Caller
 from shared.brokerage.matchmaking import JobFacts
 from shared.cache import NullCache

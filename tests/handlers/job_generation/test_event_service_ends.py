@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.range_reports import fatal_line
-from services.task_definition.store.explanations import SQL as EXPLANATIONS
+from services.task_definition.tasks.policy.range_reports import fatal_line
+from services.task_definition.tasks.store.explanations import SQL as EXPLANATIONS
 from shared.events import JobsExpired, JobsFailed, JobsMerging
 from tests.handlers.job_generation.ranges import attempts, begun, ends, process, ranges
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in

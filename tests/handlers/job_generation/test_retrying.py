@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from services.job_generation.store import tasks as store
-from services.task_definition.explaining import Explanation
-from services.task_definition.store.reads import Reading
+from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Authority, Caller
 from shared.runtime.service import Context
 from shared.snapshot import KnownGrid

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.store.reads import Reading
+from services.task_definition.tasks.store.reads import Reading
 from shared.events import JobsMerging
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.rows import change

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.store.chunks import BrokerageStore
-from services.task_definition.store.task_files import TaskFiles
+from services.task_definition.tasks.store.task_files import TaskFiles
 from shared.auth import Caller
 from shared.catalogue import BuiltInCatalogue
 from shared.events import JobsFailed

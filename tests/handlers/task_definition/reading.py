@@ -8,16 +8,16 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from services.task_definition.cataloguing.staging import Staging
-from services.task_definition.cataloguing.wishes import Wishes
-from services.task_definition.defining.checking import InputChecks
-from services.task_definition.defining.definition import Definition
-from services.task_definition.defining.reading import ContentsReader
+from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.telling import Telling
 from services.task_definition.metrics import DefinitionMetrics
-from services.task_definition.store.definitions import DefinitionStore
-from services.task_definition.store.readings import Readings
-from services.task_definition.store.tasks import TaskStore
-from services.task_definition.telling import Telling
+from services.task_definition.tasks.defining.checking import InputChecks
+from services.task_definition.tasks.defining.definition import Definition
+from services.task_definition.tasks.defining.reading import ContentsReader
+from services.task_definition.tasks.staging.staging import Staging
+from services.task_definition.tasks.store.definitions import DefinitionStore
+from services.task_definition.tasks.store.readings import Readings
+from services.task_definition.tasks.store.tasks import TaskStore
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy.work_queues import WorkQueue
-from services.task_definition.store.work_queues import matching_tasks
+from services.task_definition.desk.policy.work_queues import WorkQueue
+from services.task_definition.desk.store.work_queues import matching_tasks
 from shared.auth import Authority
 from shared.db import Database
 from shared.events import TaskCommanded, TaskMeasured

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.importing.import_file import catalogue_in_steps
+from services.task_definition.data.importing.import_file import catalogue_in_steps
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
@@ -186,7 +186,7 @@ async def test_while_a_large_catalogue_is_checked_no_transaction_waits_and_other
             n_steps += 1
             yield
 
-    monkeypatch.setattr("services.task_definition.importing.files.catalogue_in_steps", checked)
+    monkeypatch.setattr("services.task_definition.data.importing.files.catalogue_in_steps", checked)
     reply = (await producer.post("/api/v1/catalogue/import", json=small_catalogue())).json()
     assert reply["data"]["files"] == 65
     assert seen == [0, True]

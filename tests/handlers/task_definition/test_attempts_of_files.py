@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.importing.files import import_catalogue
-from services.task_definition.store.older_files import know_older_files
+from services.task_definition.data.importing.files import import_catalogue
+from services.task_definition.tasks.store.older_files import know_older_files
 from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.task_definition.reading import change, in_small_slices, look, read_all, registered, statuses

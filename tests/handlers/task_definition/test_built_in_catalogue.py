@@ -5,8 +5,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from services.task_definition.importing.files import import_catalogue
-from services.task_definition.importing.import_file import InvalidCatalogue, parse_catalogue
+from services.task_definition.data.importing.files import import_catalogue
+from services.task_definition.data.importing.import_file import InvalidCatalogue, parse_catalogue
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
 from tests.handlers.task_definition.steps import value_of

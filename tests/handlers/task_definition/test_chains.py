@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.commanding.command import SYSTEM, Command
-from services.task_definition.policy.refine import FOLLOWED_IF_KNOWN
+from services.task_definition.tasks.commanding.command import SYSTEM, Command
+from services.task_definition.tasks.policy.refine import FOLLOWED_IF_KNOWN
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
 from shared.events import TaskCompleted, TaskReady, TaskRegistered, TaskReleased

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec import parse_task
 from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.grids import a_record, load_grid, small_grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.policy import commands as rules
+from services.task_definition.tasks.policy import commands as rules
 from shared.auth import Authority
 from shared.db import Database
 from shared.events import (

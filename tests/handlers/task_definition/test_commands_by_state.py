@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.task_definition.app import build
-from services.task_definition.policy import commands as rules
-from services.task_definition.policy.command_table import COMMANDS
+from services.task_definition.tasks.policy import commands as rules
+from services.task_definition.tasks.policy.command_table import COMMANDS
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context, Service

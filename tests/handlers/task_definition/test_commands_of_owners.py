@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy import commands as rules
+from services.task_definition.tasks.policy import commands as rules
 from shared.db import Database
 from shared.events import TaskCommandRequested
 from shared.runtime.service import Service

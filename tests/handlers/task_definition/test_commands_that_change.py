@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from services.job_generation.store.retry_rules import change_split_rule
-from services.task_definition.policy import commands as rules
+from services.task_definition.tasks.policy import commands as rules
 from shared.db import Database
 from shared.events import (
     TaskCommanded,

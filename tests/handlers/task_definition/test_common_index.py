@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.importing.files import import_catalogue
 from shared.db import Database
 from tests.handlers.task_definition.reading import change, in_small_slices, look, read_all, registered, statuses
 from tests.handlers.task_definition.steps import rows_of, submit, task_row

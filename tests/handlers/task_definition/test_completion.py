@@ -268,7 +268,7 @@ async def test_tasks_whose_event_was_lost_on_their_way_out_are_settled_later(
 async def test_tasks_whose_jobs_run_for_long_hide_no_other_on_its_way_out(
     database: Database, service: Service, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.task_definition.completing.SETTLE_AT_MOST", 2)
+    monkeypatch.setattr("services.task_definition.tasks.completing.SETTLE_AT_MOST", 2)
     task_id = await prepared(database, service, producer, finished=20)
     async with database.read() as connection:
         for number in range(3):

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.importing.files import import_catalogue
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased

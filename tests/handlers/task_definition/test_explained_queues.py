@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition import queue_explaining
+from services.task_definition.tasks import queue_explaining
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition import sandboxing
+from services.task_definition.desk import sandboxing
+from services.task_definition.desk.sandboxing import PART_BYTES, Sandboxes, checksum_of
 from services.task_definition.parameters import SANDBOX_KEPT_DAYS
-from services.task_definition.sandboxing import PART_BYTES, Sandboxes, checksum_of
 from shared.auth import Authority
 from shared.config.parameters import Parameters
 from shared.db import Database

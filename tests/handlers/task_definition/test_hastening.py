@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy.hastening import express_share, is_near_its_end
-from services.task_definition.policy.shares import ShareNode
+from services.task_definition.tasks.policy.hastening import express_share, is_near_its_end
+from services.task_definition.tasks.policy.shares import ShareNode
 from services.watchdog.checking.run import run_checks
 from shared.db import Database
 from shared.events import Event, TaskCommanded, TaskProgressed

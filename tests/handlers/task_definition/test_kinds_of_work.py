@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.store import reads
+from services.task_definition.tasks.store import reads
 from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.task_definition.steps import define

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.api.login import login_document
+from services.task_definition.desk.api.login import login_document
 from shared.auth import Authority
 from shared.auth.configuration import IdentityFile, IssuerSection, LoginSection
 from shared.runtime.service import Service

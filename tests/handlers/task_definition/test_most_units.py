@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy import unit_limits
+from services.task_definition.tasks.policy import unit_limits
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.config.parameter import Parameter
 from shared.config.parameters import Parameters

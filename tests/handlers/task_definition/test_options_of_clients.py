@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from services.task_definition.app import build
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.importing.files import import_catalogue
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context

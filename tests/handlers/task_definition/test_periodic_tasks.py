@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from services.task_definition.app import build
-from services.task_definition.policy import commands as rules
-from services.task_definition.policy.periodic import next_time
+from services.task_definition.tasks.policy import commands as rules
+from services.task_definition.tasks.policy.periodic import next_time
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context, Service

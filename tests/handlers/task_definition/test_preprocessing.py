@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy.preprocessing import with_returned
+from services.task_definition.tasks.policy.preprocessing import with_returned
 from shared.db import Database
 from shared.events import Event, TaskProgressed, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service

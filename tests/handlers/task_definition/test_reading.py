@@ -7,11 +7,11 @@ import asyncio
 import httpx
 import pytest
 
-from services.task_definition.defining.definition import Definition
-from services.task_definition.defining.reading import ContentsReader
-from services.task_definition.store.definitions import DefinitionStore
-from services.task_definition.store.readings import Readings
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.tasks.defining.definition import Definition
+from services.task_definition.tasks.defining.reading import ContentsReader
+from services.task_definition.tasks.store.definitions import DefinitionStore
+from services.task_definition.tasks.store.readings import Readings
+from services.task_definition.tasks.store.tasks import TaskStore
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.config.parameters import Parameters

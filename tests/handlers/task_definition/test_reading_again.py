@@ -7,10 +7,10 @@ import asyncio
 import httpx
 import pytest
 
-from services.task_definition.defining import checking
-from services.task_definition.defining.checking import InputChecks
-from services.task_definition.store.readings import Readings
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.tasks.defining import checking
+from services.task_definition.tasks.defining.checking import InputChecks
+from services.task_definition.tasks.store.readings import Readings
+from services.task_definition.tasks.store.tasks import TaskStore
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.config.parameters import Parameters
 from shared.db import Database

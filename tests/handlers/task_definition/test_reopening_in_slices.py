@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.store import reopenings
+from services.task_definition.tasks.store import reopenings
 from shared.db import Database
 from shared.events import TaskCommanded, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service

@@ -7,7 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from services.task_definition.policy import commands as rules
+from services.task_definition.tasks.policy import commands as rules
 from shared.db import Database
 from shared.events import (
     TaskCommanded,

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy import commands as rules
-from services.task_definition.policy.periodic import right_lost, rights_of_today
+from services.task_definition.tasks.policy import commands as rules
+from services.task_definition.tasks.policy.periodic import right_lost, rights_of_today
 from shared.auth import Authority, Caller
 from shared.db import Database
 from shared.runtime.service import Service

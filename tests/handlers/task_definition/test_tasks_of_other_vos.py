@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.policy import commands as rules
+from services.task_definition.tasks.policy import commands as rules
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service

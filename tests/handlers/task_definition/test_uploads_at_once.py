@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition import sandboxing
 from services.task_definition.app import build
+from services.task_definition.desk import sandboxing
+from services.task_definition.desk.sandboxing import MIB, STOPPED_S
 from services.task_definition.parameters import SANDBOX_OF_USER_GB, SANDBOX_UPLOADS_AT_ONCE
-from services.task_definition.sandboxing import MIB, STOPPED_S
 from shared.auth import Authority
 from shared.config.parameter import Parameter
 from shared.db import Database

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.importing.files import import_catalogue
 from shared.db import Database
 
 

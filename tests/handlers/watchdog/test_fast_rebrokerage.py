@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from services.job_brokerage.app import build as build_job_brokerage
-from services.task_definition.explaining import Explanation
-from services.task_definition.policy.explain import explain_row
-from services.task_definition.store.reads import Reading
+from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.policy.explain import explain_row
+from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Caller
 from shared.cache import NullCache
 from shared.events import ChunkBrokered, ChunkOffered, Event, JobsExpired, JobsGenerated

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from services.job_dispatch.store import job_reads
-from services.task_definition.store import explanations, reads
+from services.task_definition.tasks.store import explanations, reads
 from shared.auth.reach import EVERYTHING
 from shared.db.codecs import prepare_connection
 from shared.messaging.ledger import _CONCERNED

@@ -11,8 +11,8 @@ from pathlib import Path
 import aio_pika
 import pytest
 
-from services.task_definition.cataloguing.hearing import Hearing
-from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.data.cataloguing.hearing import Hearing
+from services.task_definition.data.cataloguing.wishes import Wishes
 from shared.config.parameters import Parameters
 from shared.db import Database
 from shared.messaging.messages_outside import MessagesOutside

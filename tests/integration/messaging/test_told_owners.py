@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from services.task_definition.explaining import Explanation
-from services.task_definition.store.reads import Reading
+from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Caller
 from shared.cache import NullCache
 from shared.db import Database, UnitOfWork

@@ -42,7 +42,7 @@ async def test_the_function_lets_through_what_the_rule_does(database: Database) 
 
 async def test_lists_by_what_is_hidden_go_by_the_readers_own_tasks(database: Database, authority: Authority) -> None:
     from services.job_dispatch.store.job_reads import SQL as JOBS
-    from services.task_definition.store.reads import SQL as TASKS
+    from services.task_definition.tasks.store.reads import SQL as TASKS
 
     async with database.read() as connection:
         await connection.execute("SET session_replication_role = replica")

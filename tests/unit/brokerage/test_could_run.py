@@ -9,7 +9,7 @@ import pytest
 from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.request import job_request
-from services.task_definition.policy.could_run import could_run, typical_job
+from services.task_definition.tasks.policy.could_run import could_run, typical_job
 from shared.brokerage.ability import ABILITY, ANALYSIS_ABILITY
 from shared.brokerage.check import Filter, Tier
 from shared.brokerage.limits import JobLimits

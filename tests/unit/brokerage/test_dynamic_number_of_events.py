@@ -10,11 +10,11 @@ from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request
 from services.job_generation.policy.placing import place
 from services.job_generation.policy.values import Unit
-from services.task_definition.policy.could_run import could_run, typical_job
-from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
-from services.task_definition.policy.refine import refine
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.could_run import could_run, typical_job
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.tasks.policy.refine import refine
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.smallest_job import most_events, smallest_job
 from shared.catalogue.port import DatasetFacts

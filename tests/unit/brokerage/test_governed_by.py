@@ -10,7 +10,7 @@ from services.cli.dry_run.document import document_of
 from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.task_brokerage.policy.filters import FILTERS
-from services.task_definition.policy.explain import explain_row
+from services.task_definition.tasks.policy.explain import explain_row
 from shared.brokerage.governed_by import GOVERNED_BY
 from shared.config.declared import find_parameter
 from tests.unit.brokerage.worlds import a_queue, a_request, a_storage, a_world

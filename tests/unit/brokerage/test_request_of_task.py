@@ -10,7 +10,7 @@ import pytest
 
 from services.job_brokerage.policy.request import job_request as job_of_chunk
 from services.task_brokerage.policy.request import job_request as job_of_assigning_task
-from services.task_definition.policy.could_run import could_run, typical_job
+from services.task_definition.tasks.policy.could_run import could_run, typical_job
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert
 from shared.brokerage.request import InputDataset, JobRequest

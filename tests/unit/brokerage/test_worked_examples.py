@@ -11,7 +11,12 @@ from services.job_generation.policy.limits import ram_mb as ram_mb_of_job
 from services.job_generation.policy.outcomes import Attempts, attempts_left
 from services.job_generation.policy.scout_reports import ScoutReport
 from services.job_generation.policy.scouts import ScoutParameters, ScoutProgress, judge, measured
-from services.task_definition.policy.final_status import TaskEnd, failure_rate_percent, final_status, progress_percent
+from services.task_definition.tasks.policy.final_status import (
+    TaskEnd,
+    failure_rate_percent,
+    final_status,
+    progress_percent,
+)
 from services.watchdog.policy.jobs import JobTimeLimits, WatchedJob, overdue
 from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overloads
 from services.watchdog.policy.tasks import Throttle, throttle

@@ -9,7 +9,7 @@ import pytest
 
 from services.cli.commands.dry_runs import dry_run_of
 from services.cli.dry_run.splitting import contents, split
-from services.task_definition.policy.task_file import InputPart, parse_task_file
+from services.task_definition.tasks.policy.task_file import InputPart, parse_task_file
 from tests.handlers.grids import small_grid
 from tests.handlers.task_definition.world import an_input, output, production
 

@@ -8,7 +8,7 @@ from services.cli.commands.submission import read_tasks
 from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
 from services.cli.failures import WrongUsage
 from services.job_brokerage.store.worlds import dump_of
-from services.task_definition.policy.task_file import parse_task_file
+from services.task_definition.tasks.policy.task_file import parse_task_file
 from shared.model.link import link_from_dump
 from shared.model.problems import InvalidGrid
 from tests.handlers.task_definition.world import production

@@ -9,8 +9,8 @@ from services.cli.commands.catalogue import read_catalogue
 from services.cli.demo.examples import catalogue_files, folder, read_examples
 from services.cli.demo.profiles import PROFILES
 from services.cli.simulated_pilots.payload import memory_kb_of, returned_by
-from services.task_definition.importing.import_file import parse_catalogue
-from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.data.importing.import_file import parse_catalogue
+from services.task_definition.tasks.policy.task_spec import parse_task
 from shared.model.grid import parse_grid, read_grid_folder
 
 FILES = sorted((folder() / "tasks").glob("*.json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.explaining import task_text
+from services.task_definition.tasks.policy.explaining import task_text
 from shared.states.task import MEANINGS
 
 SAID = "no queue passed: 20 queued"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.cli.demo.profiles import PROFILES
-from services.task_definition.policy.setting import InvalidSetting, setting_of
+from services.task_definition.desk.policy.setting import InvalidSetting, setting_of
 from shared.config.declared import declared_parameters
 
 DECLARED = declared_parameters()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.store.task_files import changed_columns
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.store.task_files import changed_columns
 from tests.handlers.task_definition.world import production
 
 

@@ -10,7 +10,7 @@ from services.job_generation.policy.placing import lacking
 from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
 from services.job_generation.policy.splitting import Cutter
 from services.job_generation.policy.values import Unit
-from services.task_definition.policy.task_spec_items import Item
+from services.task_definition.tasks.policy.task_spec_items import Item
 from shared.model.units import GB_BYTES
 from shared.task.in_effect import SplitRules, rules_of
 from shared.task.needs import WorkNeeds

@@ -8,8 +8,8 @@ from services.job_generation.policy import scouts
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.requirements import requirement_of
 from services.job_generation.policy.scout_reports import ScoutReport
-from services.task_definition.policy.client_defaults import with_client_defaults
-from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.client_defaults import with_client_defaults
+from services.task_definition.tasks.policy.task_spec import parse_task
 from shared.config.parameters import Parameters
 from shared.task.needs import needs_of_merge_job
 from tests.handlers.task_definition.world import analysis

@@ -10,8 +10,8 @@ from hypothesis import strategies as draw
 
 from services.job_generation.policy.event_service.endings import ConsumerEnd, SetState, judge, waits_alone
 from services.job_generation.policy.event_service.jumbo import JumboPlan, JumboQueue, JumboWork, is_close_to_done, plan
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.task.in_effect import rules_of
 from tests.handlers.task_definition.world import production
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.job_generation.policy.values import Unit
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.brokerage.smallest_job import smallest_job
 from shared.task.in_effect import PRECEDENCE, BadRule, in_precedence, rules_of
 from shared.task.needs import WorkNeeds

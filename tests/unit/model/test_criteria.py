@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.task_definition.policy.work_queues import COLUMNS
+from services.task_definition.desk.policy.work_queues import COLUMNS
 from shared.model.criteria import WrongCriteria, parse_criteria, parse_variables
 
 FACTS = {

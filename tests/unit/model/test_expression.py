@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS
-from services.task_definition.policy.shares import ShareNode, share_for
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.shares import ShareNode, share_for
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.brokerage.software import Lack, SoftwareNeeds, lack_of, resolve_platform
 from shared.brokerage.zero_share import InvalidPolicy, parse_policy, work_of
 from shared.model.architecture import parse_architecture

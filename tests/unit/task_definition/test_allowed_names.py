@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.task_definition.importing.import_file import FORMAT, InvalidCatalogue, parse_catalogue
-from services.task_definition.policy.allowed_names import is_catalogue_name, is_scope, is_task_name
+from services.task_definition.data.importing.import_file import FORMAT, InvalidCatalogue, parse_catalogue
+from services.task_definition.data.policy.allowed_names import is_catalogue_name, is_scope, is_task_name
 
 
 @pytest.mark.parametrize(

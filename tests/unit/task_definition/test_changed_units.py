@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.task_definition.policy.input_read import changed_unit
-from services.task_definition.policy.input_wishes import InputWish
+from services.task_definition.tasks.policy.input_read import changed_unit
+from services.task_definition.tasks.policy.input_wishes import InputWish
 from shared.states import FILE, Owner
 
 FREE = ("ready", "pending", "staging", "missing", "lost")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.classes import Classes, Sharing, classes_of
-from services.task_definition.policy.shares import ShareNode
-from services.task_definition.policy.work_queues import WorkQueue
+from services.task_definition.desk.policy.work_queues import WorkQueue
+from services.task_definition.tasks.policy.classes import Classes, Sharing, classes_of
+from services.task_definition.tasks.policy.shares import ShareNode
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from tests.unit.task_definition.test_refine import spec_of
 

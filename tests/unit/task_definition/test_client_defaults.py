@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.client_defaults import allowed_to_users, with_client_defaults
-from services.task_definition.policy.client_names import statuses_of
-from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
-from services.task_definition.policy.outputs import command_lines
-from services.task_definition.policy.refine import refine
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.client_defaults import allowed_to_users, with_client_defaults
+from services.task_definition.tasks.policy.client_names import statuses_of
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.tasks.policy.outputs import command_lines
+from services.task_definition.tasks.policy.refine import refine
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.catalogue.port import DatasetFacts
 from tests.handlers.task_definition.world import analysis
 from tests.unit.brokerage.conformance import sample

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy import commands as rules
+from services.task_definition.tasks.policy import commands as rules
 from shared.states import TASK, Owner
 
 OVER = ["finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed"]

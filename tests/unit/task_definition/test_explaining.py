@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.explaining import (
+from services.task_definition.tasks.policy.explaining import (
     decision_lines,
     failure_lines,
     job_waits_for,
     latest_first,
     task_meaning,
 )
-from services.task_definition.policy.generation_texts import generation_lines
-from services.task_definition.policy.large_numbers import written_out
+from services.task_definition.tasks.policy.generation_texts import generation_lines
+from services.task_definition.tasks.policy.large_numbers import written_out
 
 
 def a_miss(check: str = "disk_io", *, tier: str = "capacity", temporary: bool = True) -> dict[str, Any]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.file_status import FileInTask, shown_status
+from services.task_definition.tasks.policy.file_status import FileInTask, shown_status
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.final_status import (
+from services.task_definition.tasks.policy.final_status import (
     TaskEnd,
     failure_rate_percent,
     final_status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.position import Position, ShareBeside, position_of
+from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
 from shared.order.tree import Node
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Postponed, Refined
-from services.task_definition.policy.outputs import command_lines, plan_outputs
-from services.task_definition.policy.refine import REFINERS, refine, refiner_for
-from services.task_definition.policy.scouting import open_for_scouts
-from services.task_definition.policy.shares import ShareNode, resource_type_for, share_for
-from services.task_definition.policy.task_spec import TaskSpec, parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
-from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
+from services.task_definition.data.policy.transfers import Speed, duration_s, fails, throughput_mb_s
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, DefinitionRefused, Postponed, Refined
+from services.task_definition.tasks.policy.outputs import command_lines, plan_outputs
+from services.task_definition.tasks.policy.refine import REFINERS, refine, refiner_for
+from services.task_definition.tasks.policy.scouting import open_for_scouts
+from services.task_definition.tasks.policy.shares import ShareNode, resource_type_for, share_for
+from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.catalogue.port import MOST_STOOD_FOR, DatasetFacts
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from shared.task.in_effect import rules_of

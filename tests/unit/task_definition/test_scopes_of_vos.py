@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.scopes import NameWriter, may_take
+from services.task_definition.data.policy.scopes import NameWriter, may_take
 
 VOS = frozenset({"atlas", "cms"})
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.staging import (
-    TB_BYTES,
-    StageIn,
-    StagingLimits,
-    beginning,
-    too_large,
-)
+from services.task_definition.tasks.policy.staging import TB_BYTES, StageIn, StagingLimits, beginning, too_large
 
 LIMITS = StagingLimits(at_once_of_user_tb=10, at_once_of_tape_tb=15)
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from services.job_generation.policy.event_service.endings import SubStatus
-from services.task_definition.policy.sub_statuses import SUB_STATUSES, job_meaning
+from services.task_definition.tasks.policy.sub_statuses import SUB_STATUSES, job_meaning
 
 
 def test_every_sub_status_has_words() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.user_defaults import UserDefaults, with_user_defaults
+from services.task_definition.tasks.policy.user_defaults import UserDefaults, with_user_defaults
 from shared.config.parameters import Parameters
 
 TASK = {"taskName": "user.ada.one", "prodSourceLabel": "user", "taskType": "anal", "taskPriority": 1000}

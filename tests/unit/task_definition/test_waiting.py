@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.waiting import joined, waits_for
+from services.task_definition.tasks.policy.waiting import joined, waits_for
 
 AT = datetime(2026, 3, 1, 19, 50, tzinfo=UTC)
 QUEUE, GRID, USER = "statistics of the queue", "the grid", "usage of the user or group"

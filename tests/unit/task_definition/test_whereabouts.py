@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_definition.policy.input_read import Whereabouts, whereabouts
+from services.task_definition.tasks.policy.input_read import Whereabouts, whereabouts
 from shared.model.storage import Storage
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.work_queue_of_task import named_work_queue, work_queue_for
-from services.task_definition.policy.work_queues import WorkQueue, problems_of, without_effect
+from services.task_definition.desk.policy.work_queues import WorkQueue, problems_of, without_effect
+from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue, work_queue_for
 from tests.unit.task_definition.test_refine import spec_of
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 
 
 def problems_of(parameters: Any) -> dict[str, str]:

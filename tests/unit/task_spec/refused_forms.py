@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
-from services.task_definition.policy.task_parameters.table import FACTS
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
-from services.task_definition.submitting.rights import rights_missing
+from services.task_definition.tasks.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
+from services.task_definition.tasks.policy.task_parameters.table import FACTS
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.submitting.rights import rights_missing
 from shared.auth import Caller
 from tests.handlers.task_definition.world import an_input, log, output, production
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.outputs import command_lines
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.outputs import command_lines
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.task.in_effect import rules_of
 from tests.handlers.task_definition.world import production
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.outputs import plan_outputs
-from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.outputs import plan_outputs
+from services.task_definition.tasks.policy.task_spec import parse_task
 from shared.task.in_effect import rules_of
 from tests.handlers.task_definition.world import an_input, log, output, production
 from tests.unit.task_spec.refusals import problems_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
-from services.task_definition.policy.refine import refine
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
-from services.task_definition.submitting.rights import rights_missing
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.tasks.policy.refine import refine
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.submitting.rights import rights_missing
 from shared.auth import Caller
 from shared.catalogue.port import DatasetFacts
 from shared.task.in_effect import rules_of

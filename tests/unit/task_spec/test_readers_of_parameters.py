@@ -15,18 +15,18 @@ from services.job_generation.policy.job_fields import base_fields, task_texts
 from services.job_generation.policy.kinds import MERGE, NORMAL
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
 from services.task_brokerage.policy.request import task_request
-from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
-from services.task_definition.policy.input_wishes import wish_for
-from services.task_definition.policy.outputs import command_lines, plan_outputs
-from services.task_definition.policy.refine import refine
-from services.task_definition.policy.resubmission import merged
-from services.task_definition.policy.shares import ShareNode, resource_type_for, share_for
-from services.task_definition.policy.task_parameters.table import FACTS
-from services.task_definition.policy.task_spec import TaskSpec, parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
-from services.task_definition.policy.work_queue_of_task import work_queue_for
-from services.task_definition.policy.work_queues import WorkQueue
-from services.task_definition.submitting.rights import owner_of, rights_missing
+from services.task_definition.desk.policy.work_queues import WorkQueue
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.tasks.policy.input_wishes import wish_for
+from services.task_definition.tasks.policy.outputs import command_lines, plan_outputs
+from services.task_definition.tasks.policy.refine import refine
+from services.task_definition.tasks.policy.resubmission import merged
+from services.task_definition.tasks.policy.shares import ShareNode, resource_type_for, share_for
+from services.task_definition.tasks.policy.task_parameters.table import FACTS
+from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.work_queue_of_task import work_queue_for
+from services.task_definition.tasks.submitting.rights import owner_of, rights_missing
 from shared.auth import Caller
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.request_of_task import request_of_task

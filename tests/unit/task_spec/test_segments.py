@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Refined
-from services.task_definition.policy.refine import refine
-from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, DefinitionRefused, Refined
+from services.task_definition.tasks.policy.refine import refine
+from services.task_definition.tasks.policy.task_spec import parse_task
 from shared.catalogue.port import DatasetFacts
 from tests.handlers.task_definition.world import an_input, output, production
 from tests.unit.task_spec.refusals import sentences_of

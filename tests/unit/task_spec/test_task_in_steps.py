@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from services.task_definition.policy.task_spec import parse_task, task_in_steps
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.task_spec import parse_task, task_in_steps
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.model.steps import at_once
 from tests.handlers.task_definition.world import production
 

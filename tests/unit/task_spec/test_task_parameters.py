@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.task_definition.policy.outputs import plan_outputs
-from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
-from services.task_definition.policy.task_parameters.table import (
+from services.task_definition.tasks.policy.outputs import plan_outputs
+from services.task_definition.tasks.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
+from services.task_definition.tasks.policy.task_parameters.table import (
     CHANGED_BY_RETRY,
     CHANGED_LIVE,
     FACTS,
@@ -25,9 +25,9 @@ from services.task_definition.policy.task_parameters.table import (
     described,
     warnings_of,
 )
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_items import REFUSED_ATTRIBUTES
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_items import REFUSED_ATTRIBUTES
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.task.about import About
 from shared.task.in_effect import SplitRules
 from shared.task.rule_text import (

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.task_definition.policy.outputs import command_lines
-from services.task_definition.policy.task_parameters.table import known_fields
-from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.outputs import command_lines
+from services.task_definition.tasks.policy.task_parameters.table import known_fields
+from services.task_definition.tasks.policy.task_spec import parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.model.names import bare_name, scope_of
 from shared.model.task_spec_problems import problem
 from shared.task.in_effect import rules_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from services.task_definition.importing import long_records
-from services.task_definition.importing.files import named_by_containers
-from services.task_definition.importing.import_file import FORMAT, InvalidCatalogue, catalogue_in_steps
-from services.task_definition.importing.long_records import CHECKED_TOGETHER
+from services.task_definition.data.importing import long_records
+from services.task_definition.data.importing.files import named_by_containers
+from services.task_definition.data.importing.import_file import FORMAT, InvalidCatalogue, catalogue_in_steps
+from services.task_definition.data.importing.long_records import CHECKED_TOGETHER
 from shared.model.grid import Grid, forget_grid, grid_in_steps, parse_grid
 from shared.model.link import Link, shift_to_now
 from shared.model.queue import Queue

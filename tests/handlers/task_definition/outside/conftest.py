@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from services.task_definition.app import build
-from services.task_definition.cataloguing.working import RequestWorker
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.cataloguing.working import RequestWorker
+from services.task_definition.data.importing.files import import_catalogue
 from shared.auth import Authority
 from shared.catalogue import BuiltInOutside
 from shared.db import Database

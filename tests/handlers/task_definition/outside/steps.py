@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from services.task_definition.cataloguing.working import RequestWorker
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.cataloguing.working import RequestWorker
+from services.task_definition.data.importing.files import import_catalogue
 from shared.catalogue.outside import DataName, NewCollection
 from shared.db import Database
 from shared.events import (

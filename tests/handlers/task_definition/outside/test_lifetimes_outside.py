@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from services.task_definition.cataloguing.working import RequestWorker
+from services.task_definition.data.cataloguing.working import RequestWorker
 from shared.catalogue.outside import DataName
 from shared.db import Database
 from shared.events import (

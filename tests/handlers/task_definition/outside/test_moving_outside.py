@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.cataloguing.working import RequestWorker
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.cataloguing.working import RequestWorker
+from services.task_definition.data.importing.files import import_catalogue
 from shared.auth import Authority
 from shared.db import Database
 from shared.events import (

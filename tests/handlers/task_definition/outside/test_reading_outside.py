@@ -7,8 +7,8 @@ import asyncio
 import httpx
 import pytest
 
-from services.task_definition.cataloguing.working import RequestWorker
-from services.task_definition.importing.files import import_catalogue
+from services.task_definition.data.cataloguing.working import RequestWorker
+from services.task_definition.data.importing.files import import_catalogue
 from shared.auth import Authority
 from shared.catalogue.outside import DataName
 from shared.db import Database

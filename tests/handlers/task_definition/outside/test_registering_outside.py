@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from services.task_definition.cataloguing.working import RequestWorker
+from services.task_definition.data.cataloguing.working import RequestWorker
 from shared.catalogue.outside import DataName
 from shared.db import Database
 from shared.events import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition.cataloguing.working import RequestWorker
+from services.task_definition.data.cataloguing.working import RequestWorker
 from shared.db import Database
 from shared.events import TaskRegistered
 from shared.runtime.service import Service

@@ -1,7 +1,0 @@
-"""Catalogues outside: what is wanted of them is written down, and carried out by workers.
-
-A VO's data may be in a catalogue of its own (`shared.catalogue.catalogues`). No transaction waits for it: `wishes`
-writes requests, `working` takes what is due and applies the result by compare-and-set, with back-off and a stated
-reason where it did not work. `reading` brings datasets into the schema `catalogue`, `writing` registers outputs,
-`moving` makes rules of transfers and looks after them. A request that is carried out twice changes nothing.
-"""

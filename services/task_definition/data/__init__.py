@@ -1,0 +1,10 @@
+"""What tasks read and write.
+
+=================  ==============================================================================================
+`cataloguing`      catalogues outside: requests that workers carry out
+`importing`        datasets and files that operators import into the built-in catalogue
+`owning`           whose names of datasets are whose; `telling`: the owner is told who was refused
+`registering`      outputs of jobs enter the catalogue; transfers are timed and completed
+`expiring`         what is used up is deleted
+=================  ==============================================================================================
+"""

@@ -1,0 +1,129 @@
+"""Registers in a catalogue outside what tasks produce: datasets, files, where they are kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.task_definition.data.cataloguing.working import CarryOut, CatalogueRequest, Done
+from services.task_definition.data.policy.outside import data_name
+from services.task_definition.data.registering import Data
+from services.task_definition.data.store.catalogue_requests import SQL
+from shared.brokerage.nuclei import destination_storage
+from shared.catalogue.outside import DataName, NewCollection, NewRule, OutsideCatalogue
+from shared.catalogue.port import NewFile
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.link import PRODUCTION_INPUT, PRODUCTION_OUTPUT
+from shared.snapshot import KnownGrid
+
+
+class OutsideWriting:
+    """One kind of request a method; each may be carried out twice."""
+
+    def __init__(self, database: Database, data: Data, grid: KnownGrid) -> None:
+        self._database, self._data, self._grid = database, data, grid
+
+    def kinds(self) -> dict[str, CarryOut]:
+        """What is done for which kind of request."""
+        return {
+            "create": self.create,
+            "add_files": self.add_files,
+            "remove_files": self.remove_files,
+            "close": self.close,
+            "reopen": self.reopen,
+            "keep": self.keep,
+            "expire": self.expire,
+        }
+
+    async def create(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """Output datasets, each in its container."""
+        await self._create(request, catalogue, request.details["datasets"])
+        return Done()
+
+    async def _create(
+        self, request: CatalogueRequest, catalogue: OutsideCatalogue, datasets: Sequence[Mapping[str, Any]]
+    ) -> None:
+        new = [
+            NewCollection(
+                _named(one),
+                container=data_name(one["container"], one["scope"]) if one["container"] else None,
+                metadata={"task_id": request.task_id},
+            )
+            for one in datasets
+        ]
+        if new:
+            await catalogue.create(new)
+
+    async def add_files(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """Outputs of jobs that still wait for it; then they are in the cache, and the dispatcher is told."""
+        job_ids = list(request.details["job_ids"])
+        async with self._database.read() as connection:
+            found = await self._data.produced(connection, job_ids)
+            names = sorted({one.dataset for one in found.files})
+            scopes = {row["name"]: row["scope"] for row in await SQL.rows(connection, "scopes_of", names=names)}
+        await self._create(request, catalogue, found.new_datasets)
+        scopes |= {one["name"]: one["scope"] for one in found.new_datasets}
+        by_dataset: dict[str, list[NewFile]] = defaultdict(list)
+        for one in found.files:
+            by_dataset[one.dataset].append(one)
+        for name, some in sorted(by_dataset.items()):
+            await catalogue.add_files(data_name(name, scopes.get(name)), some)
+        return Done(apply=lambda work: self._registered(work, request.vo, job_ids, names))
+
+    async def _registered(self, work: UnitOfWork, vo: str, job_ids: Sequence[int], names: Sequence[str]) -> None:
+        await self._data.register(work, job_ids)
+        await SQL.run(work.connection, "belong_to", vo=vo, names=list(names))
+
+    async def remove_files(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """Outputs that are not kept leave their dataset."""
+        name = data_name(request.subject, request.details["scope"])
+        await catalogue.remove_files(name, [DataName(name.scope, lfn) for lfn in request.details["lfns"]])
+        return Done()
+
+    async def close(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """Nothing is added to a task's outputs any more."""
+        await catalogue.close([_named(one) for one in request.details["datasets"]])
+        return Done()
+
+    async def expire(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """What nobody needs any more may be deleted."""
+        for one in request.details["datasets"]:
+            await catalogue.set_lifetime(_named(one), request.details["lifetime_s"])
+        return Done()
+
+    async def reopen(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """A task that is tried again adds files once more, also to what might have been deleted meanwhile."""
+        for one in request.details["datasets"]:
+            if one.get("stays"):
+                await catalogue.create([NewCollection(_named(one), metadata={"task_id": request.task_id})])
+                await catalogue.set_lifetime(_named(one), None)
+        await catalogue.reopen([_named(one) for one in request.details["datasets"]])
+        return Done()
+
+    async def keep(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
+        """A rule for an output dataset where the task wants it, if it wants it anywhere.
+
+        For input that is used many times: where the request names.
+        """
+        if "storage" in request.details:
+            comment = f"input of task {request.task_id}, used many times"
+            wanted_there = NewRule(
+                _named(request.details), request.details["storage"], PRODUCTION_INPUT, comment=comment
+            )
+            return Done(rule_id=await catalogue.create_rule(wanted_there))
+        async with self._database.read() as connection:
+            task = await SQL.row(connection, "task_of_request", task_id=request.task_id)
+            wanted = None if task is None else task["destination"] or task["nucleus"]
+            storage = destination_storage(await self._grid.grid(connection), wanted) if wanted else None
+        if storage is None:
+            return Done(reason="the task names no place where its output is kept")
+        name = data_name(request.subject, request.details["scope"])
+        comment = f"output of task {request.task_id}"
+        rule_id = await catalogue.create_rule(NewRule(name, storage.name, PRODUCTION_OUTPUT, comment=comment))
+        return Done(rule_id=rule_id)
+
+
+def _named(one: Mapping[str, Any]) -> DataName:
+    return data_name(one["name"], one["scope"])

@@ -1,0 +1,1 @@
+"""Pure decisions about data: values in, decisions with reasons out."""

@@ -1,0 +1,1 @@
+"""What the desk answers over HTTP: one module for each path prefix."""

@@ -1,0 +1,1 @@
+"""Pure decisions about parameters and work queues: values in, decisions with reasons out."""

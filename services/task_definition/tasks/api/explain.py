@@ -1,0 +1,62 @@
+"""/api/v1/explain: why a task or a job waits, what a queue gets. Anybody with a token may ask.
+
+Reasons, places and texts are for those whom the rule DETAILS names; to others its state is explained.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.queue_explaining import QueueExplanation
+from shared.auth import Caller, access, require
+from shared.db.database import Database
+from shared.web.envelope import NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.values import Id, Truth
+
+Reader = Annotated[Caller, Depends(require(access.DETAILS))]
+Anyone = Annotated[Caller, Depends(require(access.STATES))]
+QueueName = Annotated[str, Query(min_length=1, max_length=120)]
+Everything = Annotated[Truth, Query(alias="all")]
+
+
+def explain_routes(database: Database, explanation: Explanation, queues: QueueExplanation) -> APIRouter:
+    """By id in the path or in the query."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/explain", tags=["explain"])
+
+    @router.get("/task/{task_id}")
+    async def task(caller: Reader, task_id: Id, everything: Everything = None) -> Response:
+        """Status, decisions, jobs and history of a task; `data.text` is for people."""
+        async with database.read() as connection:
+            found = await explanation.task(connection, task_id, caller, everything=bool(everything))
+        return Envelope(found) if found else refused(NOT_FOUND, f"task {task_id} not found")
+
+    @router.get("/task")
+    async def task_by_query(caller: Reader, task_id: Id, everything: Everything = None) -> Response:
+        """The same."""
+        return await task(caller, task_id, everything)
+
+    @router.get("/job/{job_id}")
+    async def job(caller: Reader, job_id: Id, everything: Everything = None) -> Response:
+        """What a job waits for, its transfers, decision and history."""
+        async with database.read() as connection:
+            found = await explanation.job(connection, job_id, caller, everything=bool(everything))
+        return Envelope(found) if found else refused(NOT_FOUND, f"job {job_id} not found")
+
+    @router.get("/job")
+    async def job_by_query(caller: Reader, job_id: Id, everything: Everything = None) -> Response:
+        """The same."""
+        return await job(caller, job_id, everything)
+
+    @router.get("/queue")
+    async def queue(caller: Anyone, queue: QueueName) -> Response:
+        """Who is placed there, what left it out within the last hour, its pilots, cordon and limits."""
+        async with database.read() as connection:
+            found = await queues.of(connection, queue, caller)
+        return Envelope(found) if found else refused(NOT_FOUND, f"there is no queue {queue}")
+
+    return router

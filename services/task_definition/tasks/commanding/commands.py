@@ -1,0 +1,262 @@
+"""The way in for commands on tasks, of people and of other services.
+
+A refused command changes nothing but is recorded too.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.desk.store.audit import audit
+from services.task_definition.tasks.commanding.changing import Changes
+from services.task_definition.tasks.commanding.command import SYSTEM, Command, Execute, Settle
+from services.task_definition.tasks.commanding.holding import Holding
+from services.task_definition.tasks.commanding.live_changes import LiveChanges
+from services.task_definition.tasks.commanding.ordering import CHANGES, Ordering
+from services.task_definition.tasks.commanding.reassigning import Reassigning
+from services.task_definition.tasks.commanding.recovering import Recovery
+from services.task_definition.tasks.commanding.retrying import MORE_ATTEMPTS, TaskRetries
+from services.task_definition.tasks.policy import commands as rules
+from services.task_definition.tasks.policy import owners
+from services.task_definition.tasks.policy.command_table import named
+from services.task_definition.tasks.policy.final_status import parent_is_corrupted
+from services.task_definition.tasks.reclassifying import Reclassifying
+from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from shared.auth import Caller, access
+from shared.auth.access import Whose
+from shared.catalogue.port import Catalogue
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskCommanded, TaskCommandRequested, TaskCompleted
+from shared.model.analysis import is_analysis
+from shared.snapshot import KnownGrid
+from shared.states.task import ACTIVE, TaskStatus
+
+log = logging.getLogger(__name__)
+#: what may change by which class of work, share and work queue are found
+_CHANGE_ATTRIBUTES = frozenset({"retry", "incexec", "reassign", "change_split_rule", "change_attribute"})
+#: children in other states go on by themselves, or stay as they are
+REOPENED_WITH_PARENT: tuple[TaskStatus, ...] = ("done", "finished", "exhausted")
+#: what of a retry holds for the children too
+_PASSED_ON = ("keep_gshare_priority",)
+
+
+class Commands:
+    """Checks a command, has it carried out, and records it."""
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        store: CommandStore,
+        changes: Changes,
+        settle: Settle,
+        catalogue: Catalogue,
+        wishes: Wishes,
+        grid: KnownGrid,
+        parameters: Parameters,
+    ) -> None:
+        self._tasks, self._reclassifying = tasks, Reclassifying(tasks)
+        self._store, self._parameters = store, parameters
+        self._ordering = Ordering(tasks, store)
+        retries = TaskRetries(tasks, store, changes, catalogue, wishes, grid, parameters, self._retry_children)
+        self.work_off = retries.slices.work_off
+        self._verbs: dict[str, Execute] = {
+            **Holding(tasks, store, retries.slices).verbs(),
+            **retries.verbs(),
+            **Reassigning(tasks, store, grid, settle).verbs(),
+            **Recovery(tasks, store, catalogue, wishes).verbs(),
+            **changes.verbs(),
+            **LiveChanges(tasks, store, changes).verbs(),
+        }
+
+    async def execute(self, work: UnitOfWork, command: Command, caller: Caller) -> rules.Reply:
+        """Carry out one command, or refuse it with the code of the API; both are recorded."""
+        command = replace(command, by=caller)
+        task = await self._tasks.lock(work.connection, command.task_id)
+        reply = self._refusal(task, command, caller)
+        if reply is None and task is not None and not caller.may_for(task.vo, "production"):
+            reply = await self._owner_refusal(work, task, command)
+        if reply is None:
+            assert task is not None
+            if caller is not SYSTEM:  # which acts for whoever gave the first command
+                command = replace(command, by_production=caller.may_for(task.vo, "production"))
+            reply = await self._carry_out(work, task, command, caller)
+        await audit(
+            work.connection,
+            caller=caller,
+            verb=f"task.{command.verb}",
+            target=f"task:{command.task_id}",
+            outcome="accepted" if reply.accepted else f"refused: {reply.message}",
+            details=command.details,
+        )
+        return reply
+
+    async def _carry_out(self, work: UnitOfWork, task: TaskRow, command: Command, caller: Caller) -> rules.Reply:
+        if command.verb in CHANGES:
+            reply = await self._ordering.change(work, task, command.verb, command.details, caller)
+            if reply.accepted:  # the task stays what it is and keeps the command that it had before
+                work.emit(TaskCommanded(task_id=task.task_id, command=command.verb, status=task.status))
+            return reply
+        reason = f"{command.verb} by {caller.name}" + (f": {command.reason}" if command.reason else "")
+        reply = await self._verbs[command.verb](work, task, command, reason)
+        if reply.accepted and command.verb in _CHANGE_ATTRIBUTES:
+            await self._reclassifying.again(work, task.task_id)
+        if reply.accepted and command.verb == "kill":
+            by_right_of_owner = not caller.may_for(task.vo, "production")
+            await self._store.note_killer(work.connection, task.task_id, caller.name if by_right_of_owner else None)
+        if reply.accepted:
+            hold = owners.hold_after(
+                command.verb,
+                _hold_of(task),
+                caller.name,
+                task.retry_at if task.status == "throttled" else None,
+                is_owner=access.OWN.allows(caller, Whose(task.user_name, task.vo)),
+                is_system=caller.source == SYSTEM.source,
+            )
+            await self._store.note_hold(work.connection, task.task_id, *_columns_of(hold))
+        return reply
+
+    async def on_task_command_requested(self, event: TaskCommandRequested, work: UnitOfWork) -> None:
+        """Another service asks; a refusal means that the task has moved on meanwhile."""
+        asked = named(event.command)
+        if asked is None or asked.name not in self._verbs:
+            log.error("unknown command %r requested by %s", event.command, event.requested_by)
+            return
+        details = {"soft": True} if asked.name == "finish" else {}
+        caller = replace(SYSTEM, name=event.requested_by)
+        await self.execute(work, Command(asked.name, event.task_id, details, event.reason), caller)
+
+    async def on_task_completed(self, event: TaskCompleted, work: UnitOfWork) -> None:
+        """Children of a corrupted task are killed; those of any other need not wait longer.
+
+        What a user killed takes along their own children alone. One that finished before its parent did is fed what the
+        parent made since.
+        """
+        if event.status == "exhausted":
+            return
+        is_corrupted = parent_is_corrupted(event.status)
+        if is_corrupted and not parent_is_corrupted(await self._tasks.status(work.connection, event.task_id)):
+            return  # this came late: it was tried again meanwhile
+        killer = await self._store.killer(work.connection, event.task_id) if event.status == "aborted" else None
+        for child in await self._tasks.children(work.connection, event.task_id):
+            child_id = child["task_id"]
+            if is_corrupted:
+                await self._end_child(work, event, child_id, child["status"], child["user_name"], killer)
+            elif child["status"] == "pending":
+                await self._tasks.release_now(work.connection, child_id)
+            elif (
+                child["status"] == "finished"
+                and child["hold"] is None
+                and await self._tasks.has_food(work.connection, event.task_id, child_id)
+            ):
+                feed = Command("incexec", child_id, {}, f"its parent {event.task_id} made more input for it")
+                await self.execute(work, feed, SYSTEM)
+
+    async def _end_child(
+        self, work: UnitOfWork, ended: TaskCompleted, child_id: int, status: TaskStatus, owner: str, killer: str | None
+    ) -> None:
+        """Kill a child, unless only a user wanted the end of the parent, who may not command the child.
+
+        That one works on with what it has of its input.
+        """
+        reason = f"its parent {ended.task_id} ended {ended.status}"
+        if status not in rules.ACCEPTED["kill"]:
+            return
+        if killer in (None, owner):
+            await self.execute(work, Command("kill", child_id, {}, reason), SYSTEM)
+            await self._store.note_killer(work.connection, child_id, killer)
+            return
+        said = f"{reason} by {killer}, who may not command it: it goes on"
+        await self._note_refusal(work, "kill", child_id, ended.task_id, said)
+
+    async def _note_refusal(self, work: UnitOfWork, verb: str, child_id: int, parent_id: int, said: str) -> None:
+        """Record that a child does not follow its parent."""
+        target, details = f"task:{child_id}", {"parent": parent_id}
+        await audit(
+            work.connection,
+            caller=SYSTEM,
+            verb=f"task.{verb}",
+            target=target,
+            outcome=f"refused: {said}",
+            details=details,
+        )
+
+    def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
+        if task is None:
+            return rules.Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
+        if not caller.is_of(task.vo) and not caller.may("operator"):
+            return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} is of the VO {task.vo}")
+        if not caller.may_for(task.vo, "production"):
+            if not access.COMMANDS.allows(caller, Whose.of(task.user_name, task.vo)):
+                return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} is not of {caller.name}")
+            for_analysis = is_analysis(task.task_type, task.prod_source_label)
+            missing = rules.needs_production(command.verb, task.status, command.details, is_analysis=for_analysis)
+            if missing is not None:
+                return rules.Reply(rules.NOT_PERMITTED, missing)
+        refused = rules.refuse(command.verb, task.status)
+        return None if refused is None else rules.Reply(refused.code, refused.reason)
+
+    async def _owner_refusal(self, work: UnitOfWork, task: TaskRow, command: Command) -> rules.Reply | None:
+        """What production has to decide about a task of one's own."""
+        said = owners.held_back(command.verb, task.status, _hold_of(task), work.now)
+        if said is None and command.verb in owners.GIVING_ATTEMPTS:
+            said = await self._too_many_attempts(work, task.task_id, task.vo, _more_attempts(task, command))
+        return None if said is None else rules.Reply(rules.NOT_PERMITTED, said)
+
+    async def _too_many_attempts(self, work: UnitOfWork, task_id: int, vo: str, more: int) -> str | None:
+        limit = self._parameters.read(owners.MOST_ATTEMPTS_BY_OWNER, vo=vo)
+        return owners.too_many_attempts(await self._store.attempts_of_units(work.connection, task_id), more, limit)
+
+    async def _child_refusal(self, work: UnitOfWork, parent: TaskRow, owner: str, command: Command) -> str | None:
+        """Why the owner of a parent does not have a child tried again; None where they may."""
+        if owner != parent.user_name:
+            return f"it is not of {parent.user_name}"
+        return await self._too_many_attempts(work, command.task_id, parent.vo, MORE_ATTEMPTS)
+
+    async def _retry_children(self, work: UnitOfWork, task: TaskRow, command: Command) -> None:
+        """Re-open children that ended, and theirs; aborted, broken and failed ones stay, or all if that is asked for.
+
+        What production ended goes on by production alone, and what is somebody else's; without production no unit of
+        theirs gets more attempts than its owner may give.
+
+        They read their input again when the parent has ended, or follow it at once (noWaitParent), so that they are fed
+        what it makes now. Those that have not ended look at their input now. Source: JEDI: Task retry.
+        """
+        if command.details.get("no_child_retry"):
+            return
+        kept = {name: command.details[name] for name in _PASSED_ON if command.details.get(name)}
+        for child in await self._tasks.children(work.connection, task.task_id):
+            if child["status"] in REOPENED_WITH_PARENT and (child["hold"] is None or command.by_production):
+                reason = f"its parent {task.task_id} is retried"
+                again = Command("incexec", child["task_id"], kept, reason, by_production=command.by_production)
+                said = (
+                    None if command.by_production else await self._child_refusal(work, task, child["user_name"], again)
+                )
+                if said is None:
+                    await self.execute(work, again, SYSTEM)
+                else:
+                    await self._note_refusal(work, again.verb, again.task_id, task.task_id, f"{reason}: {said}")
+            elif child["status"] in ACTIVE:
+                await self._tasks.look_at_input(work.connection, child["task_id"])
+
+
+def _hold_of(task: TaskRow) -> owners.Hold | None:
+    return None if task.hold is None else owners.Hold(task.hold, task.held_until)
+
+
+def _columns_of(hold: owners.Hold | None) -> tuple[str | None, datetime | None]:
+    return (None, None) if hold is None else (hold.reason, hold.until)
+
+
+def _more_attempts(task: TaskRow, command: Command) -> int:
+    """How many more attempts a command gives to each unit of input."""
+    if command.verb == "reactivate":
+        return 0 if command.details.get("keep_attempt_nr") or task.status == "pending" else task.max_attempt
+    if command.verb == "increase_attempts":
+        more = command.details.get("increase", MORE_ATTEMPTS)
+        return more if type(more) is int else 0
+    return 0 if task.status == "pending" else MORE_ATTEMPTS

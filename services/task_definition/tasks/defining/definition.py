@@ -1,0 +1,330 @@
+"""registered -> defined -> assigning or ready; open input datasets are looked at again.
+
+Refining inserts the datasets (JEDI: Task Refiner). Their contents are read in slices; small input at once. When all is
+read, the task goes on, waits, or is broken (JEDI: Contents Feeder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.policy.outside import not_looked_up
+from services.task_definition.data.telling import Telling
+from services.task_definition.parameters import INPUT_CHECKED_FOR_DAYS, OPEN_DATASET_CHECK_S, WAIT_FOR_PENDING_S
+from services.task_definition.tasks.defining.common_index import keep_common_index
+from services.task_definition.tasks.defining.contents import Contents
+from services.task_definition.tasks.defining.preprocessing import Redefinition
+from services.task_definition.tasks.defining.reading import ContentsReader
+from services.task_definition.tasks.policy.commands import needs_nucleus
+from services.task_definition.tasks.policy.definition_plan import (
+    DefinitionFacts,
+    DefinitionRefused,
+    Outcome,
+    Postponed,
+    Refined,
+    usual_wait_s,
+)
+from services.task_definition.tasks.policy.duplication import outputs_of, taken
+from services.task_definition.tasks.policy.input_read import InputRead, NotEnough, left_out, not_enough
+from services.task_definition.tasks.policy.refine import FOLLOWED_IF_KNOWN, refiner_for
+from services.task_definition.tasks.policy.scouting import open_for_scouts
+from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.unit_limits import UnitLimits, limits_for, within
+from services.task_definition.tasks.staging.staging import Staging
+from services.task_definition.tasks.store.definitions import DefinitionStore, Loaded
+from services.task_definition.tasks.store.readings import Readings
+from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from shared.catalogue.port import Catalogue
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
+from shared.model.analysis import is_analysis
+from shared.states.task import FINAL, TaskStatus
+from shared.task.stored import with_rules
+
+TO_REFINE: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged")
+#: tasks that go on with their input in one transaction
+GO_ON_AT_MOST = 1
+DAY_S = 86_400.0
+
+
+class OutputTaken(Exception):
+    """Another task writes a dataset of this one; everything inserted so far is rolled back."""
+
+
+class Definition:
+    """Handlers of `task.registered` and `task.released`, and the periodic reading of input."""
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        store: DefinitionStore,
+        readings: Readings,
+        catalogue: Catalogue,
+        parameters: Parameters,
+        reader: ContentsReader,
+        wishes: Wishes,
+        staging: Staging,
+        telling: Telling,
+    ) -> None:
+        self._tasks, self._store, self._readings, self._parameters = tasks, store, readings, parameters
+        self._catalogue, self._contents = catalogue, Contents(store, readings, catalogue, wishes)
+        self._reader, self._wishes, self._staging = reader, wishes, staging
+        self._redefinition = Redefinition(tasks, store, telling)
+        self.compare_unknown = self._contents.compare_unknown
+
+    async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:
+        await self.define(work, event.task_id)
+
+    async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
+        if event.status in (*TO_REFINE, "defined"):
+            await self.define(work, event.task_id)
+
+    async def read_on(self, work: UnitOfWork) -> bool:
+        """Periodic: one slice of some task's input, or what follows when all is read.
+
+        Whether there is more to do.
+        """
+        for task_id in await self._readings.tasks_read(work.connection, GO_ON_AT_MOST):
+            task = await self._tasks.lock(work.connection, task_id)
+            if task is not None:
+                await self._go_on_with_input(work, task)
+            return True
+        part = await self._reader.read_slice(work)
+        if part is None:
+            await self._readings.drop_ended(work.connection)
+        return part is not None and part.got_on
+
+    async def define(self, work: UnitOfWork, task_id: int) -> None:
+        """Bring the task on from wherever its definition stands; anything else is left alone."""
+        task = await self._tasks.lock(work.connection, task_id)
+        if task is None or task.status not in (*TO_REFINE, "defined"):
+            return
+        is_read = await self._readings.state(work.connection, task_id)
+        if task.status == "defined" and is_read is not None:
+            if is_read:
+                await self._go_on_with_input(work, task)
+            return
+        await self._refine(work, task)
+
+    async def _refine(self, work: UnitOfWork, task: TaskRow) -> None:
+        """Insert what is planned, read the first slice of the input, and go on if that was all."""
+        try:
+            spec = parse_task(await self._tasks.parameters(work.connection, task.task_id))
+        except InvalidTask as error:
+            await self._break(work, task, f"its parameters are not valid: {error}")
+            return
+        parent = await self._status_of_parent(work, task)
+        if self._redefinition.needs_job(task):
+            outcome: Outcome | None = await self._redefinition.begin(work, task, spec, parent)
+            if outcome is None:
+                return
+        else:
+            found = await self._redefinition.take_returned(work, task, spec)
+            if isinstance(found, str):
+                await self._break(work, task, found)
+                return
+            task, spec = found
+            if not await self._is_known(work, spec, task):
+                return
+            outcome = await self._outcome(work, spec, task, parent)
+        if isinstance(outcome, Postponed):
+            unknown = await self._store.unknown_inputs(work.connection, task.task_id)
+            await self._hold(work, task, outcome.reason, self._wait_s(task), unknown)
+            return
+        if isinstance(outcome, DefinitionRefused):
+            unknown = await self._store.unknown_inputs(work.connection, task.task_id)
+            await self._break(work, task, outcome.reason, unknown)
+            return
+        try:
+            async with work.connection.transaction():
+                await self._put(work, task, outcome, parent)
+                await self._share_outputs(work, task, spec)
+        except OutputTaken as trouble:
+            await self._break(work, task, str(trouble), ())
+            return
+        if task.status in TO_REFINE:
+            state = task.rules.preprocessing or outcome.rules.preprocessing
+            await self._store.refined(work, task.task_id, with_rules(outcome.split_rule, preprocessing=state))
+        part = await self._reader.read_slice(work, task.task_id)
+        if part is not None and part.is_read:
+            again = await self._tasks.lock(work.connection, task.task_id)
+            assert again is not None
+            await self._go_on_with_input(work, again)
+
+    async def _share_outputs(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec) -> None:
+        """Datasets that another task writes too: refused, or open again. Raises OutputTaken.
+
+        Two such tasks wait for each other here, with their rows inserted: the second one sees those of the first.
+        """
+        if task.status != "registered":
+            return
+        names = outputs_of(spec, task.task_id)
+        await self._tasks.lock_names(work.connection, names)
+        writers = await self._tasks.writers(work.connection, names, besides=task.task_id)
+        problems = taken(spec, writers, task.user_name)
+        if problems:
+            raise OutputTaken("; ".join(str(one) for one in problems))
+        shared = sorted({one.dataset_name for one in writers})
+        await self._catalogue.reopen(work.connection, shared)
+        await self._wishes.reopen(work, task.task_id, task.vo, shared)
+
+    async def _is_known(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow) -> bool:
+        """Whether a catalogue outside was asked for the input; else it is, and the task waits for it."""
+        names = sorted({name for item in spec.inputs for name in item.datasets()})
+        if self._wishes.is_outside(task.vo) and (refused := not_looked_up(names, task.vo)):
+            await self._break(work, task, refused)
+            return False
+        unread = await self._wishes.unread(work, task.task_id, task.vo, names)
+        reason = next((reason for reason in unread.values() if reason), None)
+        if reason is not None:
+            await self.hold_unread(work, task.task_id, reason)
+        return not unread
+
+    async def hold_unread(self, work: UnitOfWork, task_id: int, reason: str) -> None:
+        """A catalogue outside did not tell of the input: the task waits, and says why."""
+        task = await self._tasks.lock(work.connection, task_id)
+        if task is not None and task.status in (*TO_REFINE, "defined"):
+            await self._hold(work, task, f"the catalogue of {task.vo}: {reason}", self._wait_s(task))
+
+    async def read_again(self, work: UnitOfWork, task: TaskRow) -> None:
+        """Begin to read the input of a task that uses it.
+
+        Of a dataset that the catalogue has lost, all that is left is lost.
+        """
+        spec = parse_task(await self._tasks.parameters(work.connection, task.task_id))
+        parent = await self._status_of_parent(work, task)
+        outcome = await self._outcome(work, spec, task, parent)
+        if isinstance(outcome, Refined):
+            await self._put(work, task, outcome, parent)
+        await self.compare_unknown(work, task)
+
+    async def _status_of_parent(self, work: UnitOfWork, task: TaskRow) -> TaskStatus | None:
+        return None if task.parent_id is None else await self._tasks.status(work.connection, task.parent_id)
+
+    async def _outcome(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow, parent: TaskStatus | None) -> Outcome:
+        names = sorted({name for item in spec.inputs for name in item.datasets()})
+        datasets = await self._catalogue.find(work.connection, names, task.vo)
+        outcome = refiner_for(task.vo, task.prod_source_label)(spec, task.task_id, DefinitionFacts(datasets, parent))
+        return within(outcome, datasets, self._most_units(task))
+
+    def _most_units(self, task: TaskRow) -> UnitLimits:
+        return limits_for(self._parameters, task.vo, is_analysis=is_analysis(task.task_type, task.prod_source_label))
+
+    async def _put(self, work: UnitOfWork, task: TaskRow, plan: Refined, parent: TaskStatus | None) -> None:
+        parent_works, most = parent is not None and parent not in FOLLOWED_IF_KNOWN, self._most_units(task)
+        await self._contents.put(work, task, plan, parent_works=parent_works, most=most)
+
+    async def _go_on_with_input(self, work: UnitOfWork, task: TaskRow) -> None:
+        """All input of a task is read: it is used, or the task says what is in the way."""
+        if not await self._readings.state(work.connection, task.task_id):
+            return  # another has gone on with it
+        if task.status in FINAL:
+            await self._readings.end(work.connection, task.task_id)
+            return
+        await keep_common_index(work, task.task_id)
+        read = await self._readings.read_of(work.connection, task.task_id)
+        masters = [one.dataset_id for one in read if one.wanted.is_master]
+        unusable = await self._readings.unusable(work.connection, masters)
+        trouble = not_enough(read, task.rules, unusable)
+        if unusable.get("staging") and (refused := await self._staging.ask(work, task)):
+            trouble = NotEnough(refused, (), temporary=False)
+        if task.status == "defined" and trouble is not None:
+            if trouble.is_staged:
+                await self._stage(work, task, trouble.reason, trouble.dataset_ids)
+            elif trouble.temporary:
+                await self._hold(work, task, trouble.reason, self._wait_s(task), trouble.dataset_ids)
+            else:
+                await self._break(work, task, trouble.reason, trouble.dataset_ids)
+            await self._readings.end(work.connection, task.task_id)
+            return
+        if task.status != "defined":
+            await self._break_useless(work, read)
+        await self._loaded(work, task, read)
+        await self._readings.end(work.connection, task.task_id)
+        if task.status != "defined":
+            # Also where nothing is new: what ended while its input was being read waits for this to be over.
+            await self._tasks.look_now(work.connection, task.task_id)
+            work.emit(TaskReleased(task_id=task.task_id, status=task.status, reason="its input was read again"))
+            return
+        await self._use(work, task, read, left_out(read, unusable))
+
+    async def _break_useless(self, work: UnitOfWork, read: Sequence[InputRead]) -> None:
+        """Datasets of which no file is left that could be used, or was."""
+        useless = [one.dataset_id for one in read if one.n_changed and not one.n_taken]
+        if useless:
+            await self._store.break_useless(work, useless)
+
+    async def _loaded(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead]) -> None:
+        """Datasets are ready. Of a task that begins, the masters are opened for the scouts; later, what is new."""
+        opened = {one.dataset_id: one.n_added if task.status == "defined" else 0 for one in read}
+        masters = [one for one in read if one.wanted.is_master]
+        if not any(one.n_opened for one in masters):
+            split = any(one.wanted.events_per_unit for one in masters)
+            counts = open_for_scouts(task.rules, [one.n_units for one in masters], split_by_events=split)
+            opened |= {one.dataset_id: count for one, count in zip(masters, counts, strict=True)}
+        loaded = [Loaded(i.dataset_id, opened[i.dataset_id], i.state, i.n_older, i.n_not_made) for i in read]
+        await self._store.loaded(work, loaded, checked_for_s=self._checked_for_s())
+
+    async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:
+        """On to jobs, with what is `left_out`; without any to make the task waits for open input, or finishes."""
+        masters = [one for one in read if one.wanted.is_master]
+        if (
+            task.rules.runs_until_closed
+            and any(one.is_open for one in masters)
+            and not any(one.n_untaken for one in masters)
+        ):
+            wait_s = self._parameters.read(OPEN_DATASET_CHECK_S)
+            await self._hold(work, task, "its input is still open and has no new files", wait_s)
+            return
+        if masters and not any(one.n_units for one in masters):
+            await self._tasks.move(work, task.task_id, "finishing", "its input is empty, and that is allowed")
+            work.emit(TaskReleased(task_id=task.task_id, status="finishing", reason="its input is empty"))
+            return
+        await self._contents.register_outputs(work, task)
+        for_analysis = is_analysis(task.task_type, task.prod_source_label)
+        needed = needs_nucleus(is_analysis=for_analysis, nucleus=task.nucleus, site=task.site, cloud=task.cloud)
+        await self._go_on(work, task, "assigning" if needed else "ready", left_out)
+
+    async def _go_on(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, left_out: str) -> None:
+        reason = "needs a nucleus" if status == "assigning" else "analysis or pre-assigned"
+        reason, dialog = (f"{reason}; {left_out}", left_out) if left_out else (reason, None)
+        if await self._tasks.move(work, task.task_id, status, reason, sources=["defined"], error_dialog=dialog):
+            ready = TaskReady(task_id=task.task_id, nucleus=task.nucleus)
+            work.emit(TaskDefined(task_id=task.task_id) if status == "assigning" else ready)
+
+    async def _hold(
+        self, work: UnitOfWork, task: TaskRow, reason: str, wait_s: float, dataset_ids: Sequence[int] = ()
+    ) -> None:
+        """The task waits in pending; so do the datasets that it waits for."""
+        await self._store.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
+        await self._tasks.move(
+            work, task.task_id, "pending", reason, sources=[task.status], old_status=task.status, error_dialog=reason,
+            retry_at=work.now + timedelta(seconds=wait_s),
+        )  # fmt: skip
+
+    async def _stage(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int]) -> None:
+        """The task waits in staging until the catalogue has some of its input on disk."""
+        await self._store.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
+        await self._tasks.move(work, task.task_id, "staging", reason, sources=["defined"], error_dialog=reason)
+
+    async def _break(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int] = ()) -> None:
+        """tobroken and, as nothing is left to clean up, broken; with the datasets that break it."""
+        if not await self._tasks.move(
+            work, task.task_id, "tobroken", reason, sources=[task.status], error_dialog=reason
+        ):
+            return
+        await self._tasks.move(work, task.task_id, "broken", reason, error_dialog=reason)
+        await self._tasks.end(work.connection, task.task_id)
+        await self._store.give_up(work, task.task_id, list(dataset_ids), reason)
+        work.emit(TaskCompleted(task_id=task.task_id, status="broken"))
+
+    def _checked_for_s(self) -> float:
+        return self._parameters.read(INPUT_CHECKED_FOR_DAYS) * DAY_S
+
+    def _wait_s(self, task: TaskRow) -> float:
+        wait_s = self._parameters.read(WAIT_FOR_PENDING_S)
+        return usual_wait_s(task.current_priority) if wait_s is None else wait_s

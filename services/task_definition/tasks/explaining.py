@@ -1,0 +1,208 @@
+"""Why a task or a job waits, as facts and as one text.
+
+It unpacks stored decisions, counts jobs by state and reads the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.tasks.policy.explain import explain_row
+from services.task_definition.tasks.policy.explaining import (
+    job_text,
+    job_waits_for,
+    latest_first,
+    pilot_says,
+    task_text,
+    without_a_job,
+)
+from services.task_definition.tasks.policy.input_read import left_out_of
+from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
+from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
+from services.task_definition.tasks.policy.state_texts import job_state_text, task_state_text
+from services.task_definition.tasks.store.explanations import SQL
+from services.task_definition.tasks.store.reads import Reading, TaskFilter
+from shared.auth import Caller
+from shared.auth.access import DETAILS, Whose
+from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
+from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
+from shared.config.parameters import Parameters
+from shared.config.timeouts import SENT_TIMEOUT
+from shared.model.co_jumbo import shown_queue
+from shared.order.tree import Node
+from shared.snapshot import KnownGrid
+
+DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
+
+
+class Explanation:
+    """Stateless; reads only."""
+
+    def __init__(self, reading: Reading, grid: KnownGrid, parameters: Parameters | None = None) -> None:
+        self._reading, self._grid, self._parameters = reading, grid, parameters or Parameters()
+
+    async def task(
+        self, connection: asyncpg.Connection, task_id: int, caller: Caller, *, everything: bool = False
+    ) -> dict[str, Any] | None:
+        """Everything known about one task's progress; with `everything` each queue of each decision.
+
+        To others than those who may have its details its state, files and jobs by state alone.
+        """
+        task = await SQL.row(connection, "task_facts", task_id=task_id)
+        if task is None:
+            return None
+        [listed] = await self._reading.tasks(connection, TaskFilter(task_ids=[task_id], at_most=1), caller)
+        if WITHHELD in listed:
+            state = {"task": state_of(dict(task), TASK_COLUMNS), "files": listed["files"], "jobs": listed["jobs"]}
+            return {**state, "text": task_state_text(state)}
+        decisions = await SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
+        generation = await SQL.row(connection, "generation_decision", task_id=task_id)
+        found: dict[str, Any] = {
+            "task": dict(task),
+            "files": listed["files"],
+            "unused_input": [
+                line
+                for row in await SQL.rows(connection, "unused_input", task_id=task_id)
+                for line in left_out_of(*row.values())
+            ],
+            "jobs": listed["jobs"],
+            "held_back": listed["held_back"],
+            "generation": None if generation is None else dict(generation),
+            "decisions": _unpacked(decisions),
+            "waits": [_part(row) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
+            "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
+            "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
+            "queues": [
+                {**row, "queue": shown_queue(row["queue"])}
+                for row in await SQL.rows(connection, "queues_of_task", task_id=task_id)
+            ],
+            "messages": [dict(row) for row in await SQL.rows(connection, "messages_of_task", task_id=task_id)],
+            "catalogue": [
+                dict(row)
+                for row in await SQL.rows(connection, "catalogue_requests_of_task", task_id=task_id, at_most=REQUESTS)
+            ],
+            "failures": [dict(row) for row in await SQL.rows(connection, "failures_of_task", task_id=task_id)],
+            "retry_rules": [
+                dict(row) for row in await SQL.rows(connection, "retry_decisions_of_task", task_id=task_id)
+            ],
+            "refused_ranges": [
+                refused_line(dict(row)) for row in await SQL.rows(connection, "refused_ranges_of_task", task_id=task_id)
+            ],
+            "fatal_ranges": [
+                fatal_line(dict(row)) for row in await SQL.rows(connection, "fatal_ranges_of_task", task_id=task_id)
+            ],
+            "generation_history": [
+                dict(row) for row in await SQL.rows(connection, "generation_history", task_id=task_id)
+            ],
+            "history": latest_first(
+                [dict(row) for row in await SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)]
+            ),
+        }
+        found["text"] = task_text(found, everything=everything)
+        return found
+
+    async def job(
+        self, connection: asyncpg.Connection, job_id: int, caller: Caller, *, everything: bool = False
+    ) -> dict[str, Any] | None:
+        """The same for a job, live or archived."""
+        row = await SQL.row(connection, "job_facts", job_id=job_id)
+        if row is None:
+            return None
+        job = dict(row)
+        if not DETAILS.allows(caller, Whose.of(job["owner"], job["vo"])):
+            state = {"job": state_of(job, JOB_COLUMNS)}
+            return {**state, "text": job_state_text(state)}
+        decisions = await SQL.rows(
+            connection, "decisions_of_task", task_id=job["task_id"], chunk_id=job["chunk_id"], at_most=DECISIONS
+        )
+        about = [one for one in decisions if one["chunk_id"] == job["chunk_id"]]
+        unplaceable = await self._unplaceable_merging(connection, job)
+        ruled = await SQL.row(connection, "retry_decision_of_job", job_id=job_id)
+        found: dict[str, Any] = {
+            "job": job,
+            "retry_rule": None if ruled is None else dict(ruled),
+            "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
+            "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
+            "decisions": _unpacked([*unplaceable, *about]),
+            "history": latest_first(
+                [dict(one) for one in await SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)]
+            ),
+        }
+        found["waits_for"] += [f"merge chunk {one['chunk_id']} found no queue, see below" for one in unplaceable]
+        found["text"] = job_text(found, everything=everything)
+        return found
+
+    async def _unplaceable_merging(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[asyncpg.Record]:
+        """The last decision about merging for the task of a job that waits for it, if no queue was found."""
+        if job["status"] != "merging":
+            return []
+        last = await SQL.row(connection, "last_decision_about_merging", task_id=job["task_id"])
+        return [last] if last is not None and last["outcome"] == "none" else []
+
+    async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
+        if job["status"] == "activated":
+            queue = await self._queue_now(connection, job["queue"])
+            starts = await SQL.value(connection, "starts_at_queue", queue=job["queue"])
+            position = await _position(connection, job)
+            refused = await self._refused(connection, job)
+            rows = await SQL.rows(connection, "pilots_without_a_job", queue=job["queue"])
+            got_nothing = [dict(one) for one in rows]
+            return [*refused, *job_waits_for(job, queue, position, starts), *without_a_job(got_nothing)]
+        sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
+        said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"])
+        told = [] if said is None else [pilot_says(said["progress"], said["reported_at"])]
+        return [*job_waits_for(job, None, None, 0, sent_at_most_h), *told]
+
+    async def _queue_now(self, connection: asyncpg.Connection, name: str) -> dict[str, Any] | None:
+        """Status, pilots and jobs of a queue; None if the grid has none of this name."""
+        queue = (await self._grid.grid(connection)).queues.get(name)
+        row = await SQL.row(connection, "activity_of_queue", queue=name)
+        return None if queue is None or row is None else {**row, "status": queue.status.value}
+
+    async def _refused(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
+        """Why the site of the queue does not take the job now, as the dispatcher asks it (SAM-Grid)."""
+        queue = (await self._grid.grid(connection)).queues.get(job["queue"])
+        advert = await SQL.row(connection, "advert_of_site", site=queue.site) if queue is not None else None
+        asked = await SQL.row(connection, "asked_of_job", job_id=job["job_id"]) if advert is not None else None
+        if advert is None or asked is None:
+            return []
+        facts = JobFacts.of(dict(asked), core_count=asked["core_count"], ram_mb=asked["ram_mb"])
+        found = refusal(at_dispatch(Advert.of(dict(advert))), facts)
+        return [] if found is None else [f"not handed out by the site's advertisement: {found.reason}"]
+
+
+async def _position(connection: asyncpg.Connection, job: dict[str, Any]) -> Position:
+    """How many jobs are before a waiting one, by the jobs as they are and the statistics of shares."""
+    key = {
+        "queue": job["queue"], "gshare": job["gshare"], "priority": job["current_priority"], "job_id": job["job_id"],
+        "at_most": AHEAD_AT_MOST,
+    }  # fmt: skip
+    in_share = await SQL.value(connection, "ahead_of_job", **key)
+    in_lane = await SQL.value(
+        connection, "ahead_in_lane", order_key_id=job["order_key_id"], shape_id=job["shape_id"], **key
+    )
+    shares = [
+        ShareBeside(Node(name, value, parent, factor, stretchable), *numbers)
+        for name, value, parent, factor, stretchable, *numbers in await SQL.rows(
+            connection, "shares_at_queue", queue=job["queue"]
+        )
+    ]
+    return position_of(job["gshare"], in_lane, in_share, shares, is_drawn=job["order_key_id"] != 0)
+
+
+def _part(row: asyncpg.Record) -> dict[str, Any]:
+    """What a part of a task waits for, with the queues of the decision about it."""
+    kept = ("waits_for", "work", "part", "since", "retry_at", "n_futile", "not_before", "woken_by", "decision_id",
+            "outcome")  # fmt: skip
+    queues = explain_row(dict(row)) if row["decision_id"] is not None else []
+    return {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
+
+
+def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:
+    """Decisions with their packed arrays as one entry for each queue."""
+    kept = ("decision_id", "kind", "chunk_kind", "chunk_id", "decided_at", "plugin", "seed", "world_version",
+            "outcome", "chosen", "retry_at", "summary")  # fmt: skip
+    return [{**{name: row[name] for name in kept}, "queues": explain_row(dict(row))} for row in rows]

@@ -1,0 +1,1 @@
+"""Pure decisions about tasks: values in, decisions with reasons out."""

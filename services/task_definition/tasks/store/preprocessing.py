@@ -1,0 +1,52 @@
+"""The unit of a task's pre-processing job, what the job returned, and the columns that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from services.task_definition.tasks.store.tasks import TaskRow
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.states import DATASET, Owner
+
+SQL = Queries.beside(__file__)
+_OWNER = Owner.TASK_DEFINITION
+
+
+class PreprocessingStore:
+    """Stateless; every method runs in the caller's transaction, with the task's row locked."""
+
+    async def insert_unit(self, work: UnitOfWork, task: TaskRow, dataset_id: int) -> None:
+        """One unit of no data, tried as often as other input of the task; its dataset is ready."""
+        await SQL.run(
+            work.connection, "insert_unit", task_id=task.task_id, dataset_id=dataset_id, max_attempt=task.max_attempt,
+            max_failure=task.max_failure, allowed=DATASET.sources("ready", _OWNER),
+        )  # fmt: skip
+
+    async def take_result(self, work: UnitOfWork, task_id: int) -> Any:
+        """The metadata that the job reported, once: they are forgotten; None where there are none."""
+        return await SQL.value(work.connection, "take_result", task_id=task_id)
+
+    async def has_result(self, work: UnitOfWork, task_id: int) -> bool:
+        """Whether its job succeeded, and the task was not refined with what that returned."""
+        return bool(await SQL.value(work.connection, "has_result", task_id=task_id))
+
+    async def take_out_unit(self, work: UnitOfWork, task_id: int) -> None:
+        """It is no input of the task's work, whose counters begin now."""
+        reason = "its pre-processing is done: the unit leaves the task"
+        await work.because(reason)
+        allowed = DATASET.sources("removed", _OWNER)
+        rows = await SQL.rows(work.connection, "take_out_unit", task_id=task_id, allowed=allowed)
+        await work.log_files(
+            entity="file", task_id=task_id, ids=[row["file_id"] for row in rows], from_status="finished",
+            to_status="lost", reason=reason,
+        )  # fmt: skip
+
+    async def change(
+        self, work: UnitOfWork, task_id: int, parameters: Mapping[str, Any], columns: Mapping[str, Any]
+    ) -> None:
+        """Other parameters, and the columns that follow from them."""
+        await SQL.run(
+            work.connection, "change_definition", task_id=task_id, parameters=dict(parameters), columns=dict(columns)
+        )

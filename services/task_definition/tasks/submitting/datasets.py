@@ -1,0 +1,111 @@
+"""What is wrong with the datasets that a submitted task names.
+
+Input must be known (unless the task waits for it), in what its VO may read; output must be its owner's to write, and
+belong to no other task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import asyncpg
+
+from services.task_definition.data.owning import caller_as_writer, foreign_names
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, DefinitionRefused
+from services.task_definition.tasks.policy.duplication import outputs_of, taken
+from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
+from services.task_definition.tasks.policy.refine import refiner_for
+from services.task_definition.tasks.policy.task_spec import TaskSpec
+from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.submitting.malformed import UNKNOWN_DATASET
+from services.task_definition.tasks.submitting.names import foreign_task_name, outputs_wanted
+from services.task_definition.tasks.submitting.rights import may_submit_for, owner_of
+from shared.auth import Caller, access
+from shared.auth.access import Whose
+from shared.catalogue.port import CatalogueReader, DatasetFacts
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
+
+
+async def problems_of_datasets(
+    connection: asyncpg.Connection,
+    tasks: TaskStore,
+    catalogue: CatalogueReader,
+    vos_outside: Collection[str],
+    spec: TaskSpec,
+    caller: Caller,
+    *,
+    is_again: bool,
+) -> list[FieldProblem]:
+    """Problems of input, then of output; `is_again`: the task exists, and writes what it wrote."""
+    given = spec.parameters
+    if not may_submit_for(caller, given.vo):
+        return []  # what that VO has is not told
+    found: list[FieldProblem] = []
+    # A catalogue outside is asked when the task is defined: it says then what is unknown.
+    waits = given.wait_input or given.parent_task_id is not None or finds_input(spec)
+    if not waits and given.vo not in vos_outside:
+        found += await _unknown_input(connection, catalogue, spec)
+    writer = caller_as_writer(caller, given.vo, owner_of(spec, caller))
+    foreign = await foreign_names(connection, outputs_wanted(spec, 0), writer)
+    foreign += await foreign_task_name(connection, spec, writer)
+    if is_again or foreign:
+        return [*found, *foreign]
+    writers = await tasks.writers(connection, [name for name in outputs_of(spec) if "$" not in name])
+    return found + taken(
+        spec,
+        writers,
+        owner_of(spec, caller),
+        lambda one: access.DETAILS.allows(caller, Whose.of(one.user_name, one.vo)),
+    )
+
+
+def finds_input(spec: TaskSpec) -> bool:
+    """Whether a pre-processing job finds out what the task reads (preproSpec, %%NAME%%)."""
+    return any(is_unknown_yet(name) for item in spec.inputs for name in item.datasets())
+
+
+async def _unknown_input(
+    connection: asyncpg.Connection, catalogue: CatalogueReader, spec: TaskSpec
+) -> list[FieldProblem]:
+    """Input that the catalogue does not have, or has for other VOs: that is told alike."""
+    inputs = [
+        (index, name)
+        for index, item in enumerate(spec.parameters.job_parameters)
+        if item.param_type == "input"
+        for name in item.datasets()
+    ]
+    known = await catalogue.find(connection, sorted({name for _, name in inputs}), spec.parameters.vo)
+    found = [
+        problem(f"jobParameters.{index}.dataset", name, UNKNOWN_DATASET)
+        for index, name in inputs
+        if name not in known and not _left_out(spec, index, known)
+    ]
+    found += _wrong_scopes(spec, known)
+    return found or _cannot_be_refined(spec, DefinitionFacts(known))
+
+
+def _wrong_scopes(spec: TaskSpec, known: Mapping[str, DatasetFacts]) -> list[FieldProblem]:
+    """Scopes stated in front of input that the catalogue has in another one."""
+    found = []
+    for index, item in enumerate(spec.parameters.job_parameters):
+        if item.param_type != "input":
+            continue
+        for stated, name in zip((item.dataset or "").split(","), item.datasets(), strict=False):
+            scope, colon, _ = stated.strip().rpartition(":")
+            if colon and name in known and known[name].scope != scope:
+                allowed = f"the catalogue has it in another scope; allowed: {known[name].scope}:{name}, or no scope"
+                found.append(problem(f"jobParameters.{index}.dataset", stated.strip(), allowed))
+    return found
+
+
+def _left_out(spec: TaskSpec, index: int, known: Mapping[str, DatasetFacts]) -> bool:
+    """Whether unknown datasets of an item do no harm: ignoreMissingInDS, and another of the item is known."""
+    item = spec.parameters.job_parameters[index]
+    return spec.parameters.ignore_missing_in_ds and any(name in known for name in item.datasets())
+
+
+def _cannot_be_refined(spec: TaskSpec, world: DefinitionFacts) -> list[FieldProblem]:
+    """What refining would give the task up for."""
+    outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, world)
+    return [problem("jobParameters", None, outcome.reason)] if isinstance(outcome, DefinitionRefused) else []

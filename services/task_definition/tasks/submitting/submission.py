@@ -1,0 +1,319 @@
+"""Checks a submitted task as a whole: fields, names, datasets, places, shares, rights.
+
+Every problem is listed at once, and nothing is written unless there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.data.owning import caller_as_writer, take_names
+from services.task_definition.data.store.known_vos import known_vos
+from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
+from services.task_definition.tasks.policy.ability import never_runs
+from services.task_definition.tasks.policy.client_defaults import allowed_to_users, with_client_defaults
+from services.task_definition.tasks.policy.coherence import incoherent, no_share_takes
+from services.task_definition.tasks.policy.could_run import could_run, typical_job
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.tasks.policy.known_vos import unknown_vo
+from services.task_definition.tasks.policy.output_places import places_of_outputs, unknown_places
+from services.task_definition.tasks.policy.owners import MOST_ATTEMPTS_BY_OWNER
+from services.task_definition.tasks.policy.refine import refiner_for
+from services.task_definition.tasks.policy.shares import resource_type_for, share_for
+from services.task_definition.tasks.policy.task_parameters.table import warnings_of
+from services.task_definition.tasks.policy.task_spec import TaskSpec, task_in_steps
+from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
+from services.task_definition.tasks.policy.unit_limits import limits_for, unit_problems
+from services.task_definition.tasks.policy.user_defaults import UserDefaults, with_user_defaults
+from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue
+from services.task_definition.tasks.store.tasks import SameName, TaskStore
+from services.task_definition.tasks.submitting.datasets import problems_of_datasets
+from services.task_definition.tasks.submitting.malformed import (
+    duplicate_name,
+    problems_of_readable_parts,
+    unreadable_requirements,
+)
+from services.task_definition.tasks.submitting.names import outputs_wanted
+from services.task_definition.tasks.submitting.references import problems_of_references
+from services.task_definition.tasks.submitting.resubmission import Resubmission
+from services.task_definition.tasks.submitting.rights import may_submit_for, owner_of, rights_missing, secrets_asked_of
+from shared.auth import Caller, access
+from shared.auth.access import Whose
+from shared.catalogue.port import Catalogue
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskRegistered
+from shared.model.grid_preferences import is_super
+from shared.model.names import WILDCARD
+from shared.model.priorities import SUPER_PRIORITY
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
+from shared.snapshot import KnownGrid
+from shared.web.slices import in_slices
+
+#: reply codes of a refused submission (PanDA client: task/submit); 3 means something else to the client
+DUPLICATE, INVALID = 1, 2
+TASK_SEQUENCE = "task_ids"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """Accepted: the id of the new task (None on a dry run), and what it would make.
+
+    `is_again`: a task that existed goes on; the facts say what it changed. `warnings`: what it says and nothing is done
+    for.
+    """
+
+    task_id: int | None
+    facts: dict[str, Any] = field(default_factory=dict)
+    is_again: bool = False
+    warnings: Sequence[str] = ()
+
+
+class SubmissionRefused(Exception):
+    """Refused: the code of the API and every problem.
+
+    `secrets_of`: the other person whose secrets were asked for.
+    """
+
+    def __init__(self, problems: list[FieldProblem], secrets_of: str | None = None) -> None:
+        self.secrets_of = secrets_of
+        self.problems = tuple(dict.fromkeys(problems))
+        only_name = {one.field for one in self.problems} == {"taskName"}
+        is_duplicate = only_name and any("task of this name" in one.allowed for one in self.problems)
+        self.code = DUPLICATE if is_duplicate else INVALID
+        super().__init__("; ".join(str(one) for one in self.problems))
+
+
+class Submission:
+    """Takes tasks in."""
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        catalogue: Catalogue,
+        grid: KnownGrid,
+        settings: Parameters,
+        resubmission: Resubmission,
+        vos_outside: Collection[str],
+    ) -> None:
+        self._tasks, self._catalogue, self._grid, self._settings = tasks, catalogue, grid, settings
+        self._resubmission, self._vos_outside = resubmission, vos_outside
+
+    async def submit(
+        self, work: UnitOfWork, parameters: Any, caller: Caller, *, parent_id: int | None = None, dry_run: bool = False
+    ) -> Submitted:
+        """Register a task, or say what it would be. Raises SubmissionRefused with every problem."""
+        if parent_id is not None and isinstance(parameters, dict):
+            parameters = {**parameters, "parent_tid": parent_id}
+        completed, changed = self._as_of(caller, self.completed(parameters))
+        spec = await self._parse(work.connection, completed, caller)
+        sharing = await self._tasks.sharing(work.connection)
+        resource_type = resource_type_for(spec, sharing.resource_types)
+        gshare = share_for(spec, resource_type, sharing.nodes)
+        existing = await self._resubmission.find(work, spec, owner_of(spec, caller))
+        known = await known_vos(work.connection) | frozenset(self._vos_outside)
+        problems = [*incoherent(spec), *unknown_vo(spec.parameters.vo, known, caller)]
+        if gshare is None and not spec.parameters.gshare:
+            problems += no_share_takes(spec, sharing.nodes)
+        problems += await self._problems(work.connection, spec, caller, gshare, existing)
+        if existing is not None:
+            problems += await self._resubmission.problems(work, existing, spec)
+        work_queue_id, unknown = named_work_queue(spec, sharing.work_queues)
+        problems += unknown
+        if problems:
+            raise SubmissionRefused(problems, secrets_asked_of(spec, caller))
+        if existing is not None:
+            return await self._submit_again(work, existing, spec, caller, dry_run=dry_run)
+        ability = await self._ability(work, spec, gshare or "", resource_type)
+        if dry_run:
+            facts = await self._facts(work.connection, spec, gshare or "", resource_type)
+            warned = {"warnings": warnings} if (warnings := [*changed, *warnings_of(spec.parameters)]) else {}
+            return Submitted(None, facts | ability | warned)
+        [task_id] = await work.next_ids(TASK_SEQUENCE, 1)
+        writer = caller_as_writer(caller, spec.parameters.vo, owner_of(spec, caller))
+        if foreign := await take_names(work.connection, outputs_wanted(spec, task_id), writer):
+            raise SubmissionRefused([*foreign])
+        columns = {
+            **spec.columns(),
+            "user_name": owner_of(spec, caller),
+            "submitted_by": caller.name,
+            "parent_tid": spec.parameters.parent_task_id,
+            "unique_name": spec.parameters.unique_task_name and not spec.allows_duplication,
+            "split_rule": spec.split_rule(),
+            "gshare": gshare,
+            "resource_type": resource_type,
+            "work_queue_id": work_queue_id,
+            **await self._super_priority(work.connection, spec, owner_of(spec, caller)),
+        }
+        if not await self._tasks.insert(work.connection, task_id, columns, spec.submitted):
+            raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
+        work.emit(TaskRegistered(task_id=task_id))
+        return Submitted(task_id, warnings=[*changed, *warnings_of(spec.parameters)])
+
+    def completed(self, parameters: Any) -> Any:
+        """The JSON with what PanDA's client leaves to the server, and operators set for users."""
+        scripts = self._settings.read(ANALYSIS_SCRIPTS_URL), self._settings.read(ANALYSIS_SCRIPTS)
+        completed = with_client_defaults(parameters, *scripts)
+        return with_user_defaults(completed, self._settings.filled(UserDefaults))
+
+    def _as_of(self, caller: Caller, parameters: Any) -> tuple[Any, list[str]]:
+        """The JSON of somebody without the role production, with what of it is changed."""
+        vo = parameters.get("vo") if isinstance(parameters, Mapping) else None
+        is_of_users = isinstance(vo, str) and not caller.may_for(vo, "production")
+        return allowed_to_users(parameters) if is_of_users else (parameters, [])
+
+    async def _submit_again(
+        self, work: UnitOfWork, existing: SameName, spec: TaskSpec, caller: Caller, *, dry_run: bool
+    ) -> Submitted:
+        """The task of this name goes on. Raises SubmissionRefused."""
+        if dry_run:
+            return Submitted(None, {"submitted_again": existing.task_id})
+        problems, changed = await self._resubmission.carry_out(work, existing, spec, caller)
+        if problems:
+            raise SubmissionRefused(problems)
+        return Submitted(existing.task_id, {"changed": changed}, is_again=True)
+
+    async def _super_priority(self, connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
+        """Analysis of super users, and of groups by who has super group privilege, jumps over other tasks."""
+        has_group = bool(spec.parameters.working_group)
+        letters = await self._tasks.grid_pref(connection, owner, spec.parameters.vo) if spec.is_analysis else ""
+        if not is_super(letters, has_group=has_group):
+            return {}
+        row = spec.columns()
+        return {name: max(SUPER_PRIORITY, row.get(name) or 0) for name in ("task_priority", "current_priority")}
+
+    async def _parse(self, connection: asyncpg.Connection, parameters: Any, caller: Caller) -> TaskSpec:
+        try:
+            return await in_slices(task_in_steps(parameters))
+        except InvalidTask as error:
+            besides = await problems_of_readable_parts(
+                connection, self._tasks, self._catalogue, parameters, caller, self._vos_outside
+            )
+            asked_of = None
+            if isinstance(error.spec, TaskSpec):
+                asked_of = secrets_asked_of(error.spec, caller)
+                besides += rights_missing(error.spec, caller, self._most_attempts(error.spec))
+                besides += await problems_of_references(connection, self._tasks, error.spec, caller)
+                besides += await self._places(connection, error.spec)
+            raise SubmissionRefused([*error.problems, *besides], asked_of) from None
+
+    def _most_attempts(self, spec: TaskSpec) -> int:
+        return self._settings.read(MOST_ATTEMPTS_BY_OWNER, vo=spec.parameters.vo)
+
+    async def _problems(
+        self,
+        connection: asyncpg.Connection,
+        spec: TaskSpec,
+        caller: Caller,
+        gshare: str | None,
+        existing: SameName | None,
+    ) -> list[FieldProblem]:
+        """Problems that grid, catalogue and shares show in a well-formed task."""
+        found = rights_missing(spec, caller, self._most_attempts(spec))
+        if spec.parameters.unique_task_name and existing is None:
+            other = await self._tasks.same_name(connection, spec.parameters.task_name, spec.parameters.vo)
+            if other is not None:
+                may_read = access.DETAILS.allows(caller, Whose.of(other.user_name, other.vo))
+                found.append(duplicate_name(spec.parameters.task_name, other.task_id if may_read else None))
+        if gshare is None and spec.parameters.gshare:
+            found.append(problem("gshare", spec.parameters.gshare, "allowed: a leaf of the shares"))
+        found += await problems_of_references(connection, self._tasks, spec, caller)
+        found += await self._places(connection, spec)
+        found += unreadable_requirements(spec.parameters.requirements)
+        found += await self._expressions(connection, spec)
+        found += await self._units(connection, spec, caller)
+        reader = (connection, self._tasks, self._catalogue, self._vos_outside)
+        return found + await problems_of_datasets(*reader, spec, caller, is_again=existing is not None)
+
+    async def _units(self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
+        """More units of input than a task may have, as far as is known before its input is read."""
+        given = spec.parameters
+        if not may_submit_for(caller, given.vo):
+            return []  # what that VO has is not told
+        names = sorted({name for item in spec.inputs for name in item.datasets()})
+        known = await self._catalogue.find(connection, names, given.vo)
+        outcome = refiner_for(given.vo, given.prod_source_label)(spec, 0, DefinitionFacts(known))
+        most = limits_for(self._settings, given.vo, is_analysis=spec.is_analysis)
+        return unit_problems(spec, outcome, known, most)
+
+    async def _places(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+        """Sites, queues and the nucleus must be of the grid, if one is loaded."""
+        given = spec.parameters
+        named = [("site", name.strip()) for name in (given.site or "").split(",") if name.strip()]
+        named += [("includedSite", name) for name in given.included_site or ()]
+        named += [("excludedSite", name) for name in given.excluded_site or () if WILDCARD not in name]
+        nucleus = [("nucleus", given.nucleus)] if given.nucleus else []
+        wanted = places_of_outputs(spec)
+        if not named and not nucleus and not wanted:
+            return []
+        grid = await self._grid.grid(connection)
+        found = [
+            problem(field, name, "allowed: a site or queue of the grid")
+            for field, name in named
+            if not grid.has_place(name)
+        ]
+        found += [
+            problem(field, name, "allowed: a nucleus of the grid")
+            for field, name in nucleus
+            if not grid.has_nucleus(name)
+        ]
+        return found + (unknown_places(grid, wanted) if grid.sites else [])
+
+    async def _expressions(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+        """The expressions that select files are PostgreSQL's, not Python's."""
+        found = []
+        for index, item in enumerate(spec.parameters.job_parameters):
+            for name, patterns in (("include", item.include), ("exclude", item.exclude)):
+                for pattern in patterns or ():
+                    trouble = await self._tasks.expression_problem(connection, pattern)
+                    if trouble is not None:
+                        allowed = f"allowed: a regular expression of PostgreSQL ({trouble})"
+                        found.append(problem(f"jobParameters.{index}.{name}", pattern, allowed))
+        return found
+
+    async def _ability(self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str) -> dict[str, Any]:
+        """How many queues could run the task. Raises SubmissionRefused if none ever could. Without a grid: unknown."""
+        world = await self._grid.world(work.connection)
+        if not len(world.columns):
+            return {}
+        names = sorted({name for item in spec.inputs[:1] for name in item.datasets()})
+        masters = list((await self._catalogue.find(work.connection, names, spec.parameters.vo)).values())
+        row = spec.columns() | {"split_rule": spec.split_rule(), "gshare": gshare, "resource_type": resource_type}
+        files, events, size = (
+            sum(getattr(one, name) for one in masters) for name in ("n_files", "n_events", "size_bytes")
+        )
+        try:
+            decision = could_run(world, typical_job(row, files, events, size, work.now))
+        except ValueError as error:
+            raise SubmissionRefused([problem("task_parameters", None, str(error))]) from error
+        ability = decision.summary()
+        if not decision.chosen:
+            raise SubmissionRefused([problem("task_parameters", None, never_runs(decision.reason(), ability))])
+        return {"queues_that_could_run_it": ability["passed"], "ability": ability}
+
+    async def _facts(
+        self, connection: asyncpg.Connection, spec: TaskSpec, gshare: str, resource_type: str
+    ) -> dict[str, Any]:
+        """What a dry run tells: share, class of work, datasets in and out."""
+        names = sorted({name for item in spec.inputs for name in item.datasets()})
+        known = await self._catalogue.find(connection, names, spec.parameters.vo)
+        outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, DefinitionFacts(known))
+        facts: dict[str, Any] = {"gshare": gshare, "resource_type": resource_type}
+        if isinstance(outcome, Refined):
+            inputs = [known[one.name] for one in outcome.inputs if one.name in known]
+            facts |= {
+                "next_status": outcome.next_status,
+                "inputs": [
+                    {"dataset": one.name, "files": one.n_files, "bytes": one.size_bytes, "events": one.n_events}
+                    for one in inputs
+                ],
+                "outputs": [one.name for one in outcome.outputs.datasets],
+                "split_rule": outcome.split_rule,
+                "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
+            }
+        return facts
