@@ -1,4 +1,6 @@
-"""Every path of PanDA's server: which are carried out, which are only answered, and why the others are not.
+"""Every path of PanDA's server: which are carried out, and why the others are not.
+
+Some are only answered.
 
 The paths are those of panda-server, of today (`/api/v1`) and of the interface before (`/server/panda`). One that is
 not carried out is refused by its name with its reason. `deploy/panda_api.md` is made of this table.
