@@ -76,8 +76,8 @@ def as_published(command: str, work_dir: str) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "tail *",
-        "tail */*",
+        "tail *.log",
+        "tail */*.log",
         "tail ./log",
         "ls -al *",
         "ls -al",
