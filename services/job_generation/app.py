@@ -11,7 +11,6 @@ from services.job_generation.event_serving.jumbo import MakingJumboJobs
 from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.event_serving.serving import ServingJobSets
 from services.job_generation.event_serving.waiting import WaitingJobSets
-from services.job_generation.gating import Gating
 from services.job_generation.generating import Generating
 from services.job_generation.handlers import Handlers
 from services.job_generation.merging import Merging
@@ -19,11 +18,12 @@ from services.job_generation.offering import Offering
 from services.job_generation.ordering import Rekeying
 from services.job_generation.policy.plugin import JobGeneration
 from services.job_generation.preprocessing import Preprocessing
-from services.job_generation.retrying import Retrying, forget_retry_decisions
-from services.job_generation.scouting import Scouting
+from services.job_generation.retry.retrying import Retrying, forget_retry_decisions
+from services.job_generation.scouts.scouting import Scouting
 from services.job_generation.settling import Settling
 from services.job_generation.store.jobs import ShapeIds
-from services.job_generation.waking import ShareWaking
+from services.job_generation.throttle.gating import Gating
+from services.job_generation.throttle.waking import ShareWaking
 from shared import events
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork

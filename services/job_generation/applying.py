@@ -16,10 +16,10 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.memory import JobMemory
 from services.job_generation.policy.outcomes import Ended
-from services.job_generation.policy.retry.remedies import raised_ram_mb
 from services.job_generation.policy.values import Task
 from services.job_generation.preprocessing import Preprocessing
-from services.job_generation.retrying import Decisions, Retrying, ended_by_rule
+from services.job_generation.retry.remedies import raised_ram_mb
+from services.job_generation.retry.retrying import Decisions, Retrying, ended_by_rule
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store import results as store_results

@@ -8,22 +8,22 @@ from datetime import datetime, timedelta
 
 from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.generating import Generating
-from services.job_generation.instantiating import at_sites
-from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.build_jobs import Libraries, decide, refused_for_failures
-from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds import BUILD
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
+from services.job_generation.specification.building import BuildRequest
+from services.job_generation.specification.instantiating import at_sites
+from services.job_generation.specification.job_source import JobSource
+from services.job_generation.splitting.matching import take_matches
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import builds as store_builds
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
-from services.job_generation.waking import note_no_fit
+from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import QueueChoice

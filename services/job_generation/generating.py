@@ -8,32 +8,32 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.job_generation.event_serving.cloning import note_copies
-from services.job_generation.instantiating import at_sites
-from services.job_generation.lacking import RAN_OUT, is_given_up
-from services.job_generation.matching import take_matches, take_more
-from services.job_generation.numbering import seeds_for, seeds_told, sequence_told
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.build_jobs import Libraries
-from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.elsewhere import Elsewhere
 from services.job_generation.policy.event_service.placing import without_jumbo
-from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import SCOUT, kind_of
 from services.job_generation.policy.picking import GENERATING, needs_key
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates, queues_naming
 from services.job_generation.policy.values import Dataset, QueueFacts, Task
-from services.job_generation.pooling import pools_of_secondaries
+from services.job_generation.specification.building import BuildRequest, NewJob
+from services.job_generation.specification.instantiating import at_sites
+from services.job_generation.specification.job_source import JobSource, Undefinable
+from services.job_generation.specification.numbering import seeds_for, seeds_told, sequence_told
+from services.job_generation.splitting.lacking import RAN_OUT, is_given_up
+from services.job_generation.splitting.matching import take_matches, take_more
+from services.job_generation.splitting.placing import PlacedJob, Placement
+from services.job_generation.splitting.pooling import pools_of_secondaries
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.jobs import Batch, Seeds, ShapeIds
 from services.job_generation.store.tasks import Chunk, LockedTask
-from services.job_generation.waking import note_no_fit
+from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of

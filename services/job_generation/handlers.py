@@ -17,7 +17,6 @@ from services.job_generation.merging import Merging
 from services.job_generation.ordering import Rekeying
 from services.job_generation.parameters import kept_for
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.job_source import Undefinable
 from services.job_generation.policy.kinds import (
     BUILD,
     CHUNKS_WANTED_WHILE,
@@ -33,6 +32,7 @@ from services.job_generation.policy.values import Task
 from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.releasing import Releasing
 from services.job_generation.settling import Settling
+from services.job_generation.specification.job_source import Undefinable
 from services.job_generation.store import held as store_held
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import jumbo as store_jumbo

@@ -7,21 +7,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.job_generation.generating import Generating
-from services.job_generation.instantiating import at_sites
-from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy import merging as policy
 from services.job_generation.policy.build_jobs import library_streams, with_libraries
-from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import MERGE, MERGEABLE
 from services.job_generation.policy.merging import MERGE_ATTEMPTS
-from services.job_generation.policy.middle_names import middle_name_in_outputs
 from services.job_generation.policy.picking import GENERATING, has_open_input
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import JobGeneration, MergeRequest
 from services.job_generation.policy.values import JobInput, Task, Template, Unit
+from services.job_generation.specification.building import BuildRequest
+from services.job_generation.specification.instantiating import at_sites
+from services.job_generation.specification.job_source import JobSource, Undefinable
+from services.job_generation.splitting.matching import take_matches
+from services.job_generation.splitting.middle_names import middle_name_in_outputs
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import builds as store_builds
 from services.job_generation.store import held as store_held
 from services.job_generation.store import jobs as store_jobs
@@ -30,7 +30,7 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.results import EndedJob, JobFile, OutputEnd
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
-from services.job_generation.waking import note_no_fit
+from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, ChunkOffered, JobsFailed, JobsFinished, QueueChoice, moves_of

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from services.job_generation.gating import Gating, HeldGate, tightest
 from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
@@ -19,14 +18,15 @@ from services.job_generation.policy.picking import (
     open_files,
     wants_scouts,
 )
-from services.job_generation.policy.throttle import ThrottleDecision
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.store import held as store_held
 from services.job_generation.store import searches as store_searches
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.tasks import LockedTask
-from services.job_generation.waking import causes_of_share
+from services.job_generation.throttle.gating import Gating, HeldGate, tightest
+from services.job_generation.throttle.throttle import ThrottleDecision
+from services.job_generation.throttle.waking import causes_of_share
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered

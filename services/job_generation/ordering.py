@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from services.job_generation.policy.building import NewJob
 from services.job_generation.policy.order_facts import OrderRule
 from services.job_generation.policy.values import Task
+from services.job_generation.specification.building import NewJob
 from services.job_generation.store import order_keys as store
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from services.job_generation.policy.gate_order import CycleRule
 from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
-from services.job_generation.policy.throttle import (
+from services.job_generation.policy.values import Task
+from services.job_generation.throttle.gate_order import CycleRule
+from services.job_generation.throttle.throttle import (
     BASE,
     N_QUEUE_CAP,
     N_QUEUE_LIMIT,
@@ -18,7 +19,6 @@ from services.job_generation.policy.throttle import (
     WORK_SHORTAGE,
     ThrottleLimits,
 )
-from services.job_generation.policy.values import Task
 from shared.config.parameter import SHARE, Parameter, set_by
 from shared.config.parameters import Parameters
 

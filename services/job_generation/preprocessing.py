@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from services.job_generation.generating import Generating
-from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters
-from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds import PREPROCESS, PREPROCESSING
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, Task
+from services.job_generation.specification.building import BuildRequest
+from services.job_generation.specification.job_source import JobSource
+from services.job_generation.splitting.matching import take_matches
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import preprocessing as store_preprocessing
 from services.job_generation.store import results as store_results
@@ -26,7 +26,7 @@ from services.job_generation.store import units as store_units
 from services.job_generation.store.preprocessing import PreprocessUnit
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
-from services.job_generation.waking import note_no_fit
+from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered, QueueChoice, TaskPrepared

@@ -15,7 +15,7 @@ from services.job_generation.offering import Offering
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.preprocessing import Preprocessing
-from services.job_generation.scouting import Scouting
+from services.job_generation.scouts.scouting import Scouting
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store import waiting_sets as store_waiting

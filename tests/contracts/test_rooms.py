@@ -27,7 +27,7 @@ LONG_CLASSES = {
     "services/job_generation/generating.py: Generating",
     "services/job_generation/handlers.py: Handlers",
     "services/job_generation/merging.py: Merging",
-    "services/job_generation/policy/building.py: Builder",
+    "services/job_generation/specification/building.py: Builder",
     "services/task_definition/tasks/commanding/retrying.py: TaskRetries",
     "services/task_definition/tasks/completing.py: Completion",
     "services/task_definition/tasks/defining/definition.py: Definition",

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from services.job_generation.policy.placing import place
 from services.job_generation.policy.values import QueueFacts, Unit
+from services.job_generation.splitting.placing import place
 from shared.runtime.collector import tune_collector
 from tests.performance.sizes import exit_code, sized
 from tests.unit.job_generation.made import a_task

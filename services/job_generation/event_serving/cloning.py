@@ -9,9 +9,9 @@ from services.job_generation.event_serving.ending import Write
 from services.job_generation.event_serving.open_sets import TAKEN_BACK
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.cloning import CLONING_LOCK, after_copy
-from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.outcomes import Ended
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.specification.job_source import JobSource
+from services.job_generation.splitting.placing import PlacedJob
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store.job_sets import Member, NewSet
 from services.job_generation.store.results import EndedJob

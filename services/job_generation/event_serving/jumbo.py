@@ -8,7 +8,6 @@ from services.job_generation.event_serving.announcing import announce
 from services.job_generation.event_serving.refused import JUMBO_JOBS, take_or_wait
 from services.job_generation.event_serving.requesting import request_for
 from services.job_generation.generating import Generating
-from services.job_generation.numbering import seeds_for
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build_jumbo
 from services.job_generation.policy.event_service.jumbo import (
@@ -19,10 +18,11 @@ from services.job_generation.policy.event_service.jumbo import (
     is_close_to_done,
     plan,
 )
-from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds.event_service import JUMBO
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts
+from services.job_generation.specification.job_source import JobSource, Undefinable
+from services.job_generation.specification.numbering import seeds_for
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jumbo as store
 from services.job_generation.store import tasks as store_tasks

@@ -8,8 +8,6 @@ from datetime import timedelta
 
 from services.job_generation.event_serving.requesting import request_for
 from services.job_generation.generating import Generating
-from services.job_generation.matching import take_matches, take_more
-from services.job_generation.numbering import seeds_for
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build
@@ -20,11 +18,13 @@ from services.job_generation.policy.event_service.placing import (
 )
 from services.job_generation.policy.event_service.ranges import KeptRange, cut
 from services.job_generation.policy.event_service.searching import next_step
-from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import SCOUT
 from services.job_generation.policy.kinds.event_service import EVALUATION, OfJobSet, consumer
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import QueueFacts, Task, Unit
+from services.job_generation.specification.job_source import JobSource, Undefinable
+from services.job_generation.specification.numbering import seeds_for
+from services.job_generation.splitting.matching import take_matches, take_more
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import searches as store_searches

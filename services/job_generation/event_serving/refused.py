@@ -8,13 +8,13 @@ What lifts the refusal wakes them, or the time when the site will have advertise
 from __future__ import annotations
 
 from services.job_generation.generating import Generating
-from services.job_generation.matching import take_matches
-from services.job_generation.policy.placing import Placement
 from services.job_generation.policy.values import Task
+from services.job_generation.splitting.matching import take_matches
+from services.job_generation.splitting.placing import Placement
 from services.job_generation.store import held as store_held
 from services.job_generation.store import tasks as store
 from services.job_generation.store import waiting_sets as store_waiting
-from services.job_generation.waking import note_no_fit
+from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.waits.store import note_placed
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.numbering import seeds_told, sequence_told
-from services.job_generation.policy.building import BuildRequest
-from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds.event_service import OfJobSet
-from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import Template
+from services.job_generation.specification.building import BuildRequest
+from services.job_generation.specification.job_source import JobSource
+from services.job_generation.specification.numbering import seeds_told, sequence_told
+from services.job_generation.splitting.placing import PlacedJob
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store.jobs import Seeds
 from shared.db.unit_of_work import UnitOfWork

@@ -22,8 +22,8 @@ from services.job_generation.policy.event_service.searching import SearchStep, n
 from services.job_generation.policy.kinds import MERGEABLE
 from services.job_generation.policy.kinds.event_service import EVALUATION
 from services.job_generation.policy.outcomes import PAYLOAD, Ended
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import QueueFacts, Task
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import job_set_ranges as store_ranges
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import searches as store_searches

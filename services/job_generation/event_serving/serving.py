@@ -23,11 +23,11 @@ from services.job_generation.policy.event_service.placing import (
     queues_of_set,
     waits_for_jumbo,
 )
-from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds import MERGEABLE, SCOUT
 from services.job_generation.policy.kinds.event_service import EVENT_SERVICE_MERGE, OfJobSet, consumer
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import QueueFacts, Task
+from services.job_generation.specification.job_source import JobSource
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import tasks as store

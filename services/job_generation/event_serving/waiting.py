@@ -24,7 +24,7 @@ from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import waiting_sets as store_waiting
 from services.job_generation.store.tasks import Chunk, LockedTask
-from services.job_generation.waking import note_no_fit
+from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered, QueueChoice

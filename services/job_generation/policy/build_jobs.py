@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Unit
+from services.job_generation.splitting.placing import PlacedJob, Placement
 from shared.states.task import TaskStatus
 
 #: builds that may fail: all of a task while it scouts, those at one site after that

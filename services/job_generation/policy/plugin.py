@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from services.job_generation.policy.building import Builder, BuildRequest, NewJob
-from services.job_generation.policy.job_xml import DescribedBuilder, WholeJobs, whole_jobs, xml_of
 from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.merging import Producer, groups
-from services.job_generation.policy.placing import Placement, place
-from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
+from services.job_generation.specification.building import Builder, BuildRequest, NewJob
+from services.job_generation.specification.job_xml import DescribedBuilder, WholeJobs, whole_jobs, xml_of
+from services.job_generation.splitting.placing import Placement, place
+from services.job_generation.splitting.secondary import Pool
 
 
 @dataclass(frozen=True)

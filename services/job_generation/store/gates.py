@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from services.job_generation.policy.fair_share import ShareUse
-from services.job_generation.policy.gate_order import Cycle, CycleRule, PlaceAtGate, WaitingTask
-from services.job_generation.policy.throttle import CountedStatus, ThrottleScope
 from services.job_generation.policy.values import Task
+from services.job_generation.throttle.fair_share import ShareUse
+from services.job_generation.throttle.gate_order import Cycle, CycleRule, PlaceAtGate, WaitingTask
+from services.job_generation.throttle.throttle import CountedStatus, ThrottleScope
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from services.job_generation.policy.building import NewJob
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
-from services.job_generation.policy.requirements import Requirement
 from services.job_generation.policy.values import NOBODY, Dataset, OwnerStanding, Task, Unit
+from services.job_generation.specification.building import NewJob
+from services.job_generation.specification.requirements import Requirement
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from shared.db.queries import Queries

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from services.job_generation.policy.retry.types import RetryDecision, RetryRule
+from services.job_generation.retry.types import RetryDecision, RetryRule
 from shared.auth import Caller
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork

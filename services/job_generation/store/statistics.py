@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from services.job_generation.policy.throttle import OFFERED, CountedStatus, ThrottleScope
+from services.job_generation.throttle.throttle import OFFERED, CountedStatus, ThrottleScope
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from services.job_generation import app
-from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.specification.building import BuildRequest, NewJob
 from shared.events import Event
 from tests import rows
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.policy.gate_order import Cycle, CycleRule, WaitingTask, places_before
-from services.job_generation.policy.throttle import ThrottleScope
 from services.job_generation.store.gates import ahead_at_gate
+from services.job_generation.throttle.gate_order import Cycle, CycleRule, WaitingTask, places_before
+from services.job_generation.throttle.throttle import ThrottleScope
 from tests.handlers.job_generation.story import Story
 
 WAITING, RULE = 2000, CycleRule(n_tasks=10)

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from services.job_generation import pooling
 from services.job_generation.app import build
+from services.job_generation.splitting import pooling
 from shared.events import Event
 from shared.runtime.service import Context
 from tests.handlers.events import started

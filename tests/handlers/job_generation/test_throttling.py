@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from services.job_generation import gating
 from services.job_generation.store import tasks
+from services.job_generation.throttle import gating
 from shared.config.parameters import Parameters
 from shared.runtime.service import Context
 from tests.databases import Databases

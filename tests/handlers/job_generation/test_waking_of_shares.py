@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.job_generation import gating
+from services.job_generation.throttle import gating
 from shared.events import TaskReleased
 from tests.handlers.job_generation.story import Story, chunks_in
 from tests.handlers.job_generation.test_generating import look_for_shares_with_room

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from services.job_brokerage.policy.adverts import jobs_at
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from services.job_generation.matching import jobs_of
-from services.job_generation.policy.placing import PlacedJob
-from services.job_generation.policy.requirements import requirement_of, totals_of
 from services.job_generation.policy.values import JobInput, QueueFacts, Unit
+from services.job_generation.specification.requirements import requirement_of, totals_of
+from services.job_generation.splitting.matching import jobs_of
+from services.job_generation.splitting.placing import PlacedJob
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters.capability import memory_at_most
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, at_dispatch, job_ad, matches, parsed, refusal

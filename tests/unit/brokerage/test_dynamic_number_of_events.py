@@ -8,8 +8,8 @@ import pytest
 
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request
-from services.job_generation.policy.placing import place
 from services.job_generation.policy.values import Unit
+from services.job_generation.splitting.placing import place
 from services.task_definition.tasks.policy.could_run import could_run, typical_job
 from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.tasks.policy.refine import refine

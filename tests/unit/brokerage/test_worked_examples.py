@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from services.job_generation.policy.limits import ram_mb as ram_mb_of_job
 from services.job_generation.policy.outcomes import Attempts, attempts_left
-from services.job_generation.policy.scout_reports import ScoutReport
-from services.job_generation.policy.scouts import ScoutParameters, ScoutProgress, judge, measured
+from services.job_generation.scouts.reports import ScoutReport
+from services.job_generation.scouts.verdicts import ScoutParameters, ScoutProgress, judge, measured
+from services.job_generation.splitting.limits import ram_mb as ram_mb_of_job
 from services.task_definition.tasks.policy.final_status import (
     TaskEnd,
     failure_rate_percent,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.values import QueueFacts, Task
+from services.job_generation.splitting.placing import Placement, place
 from shared.task.needs import needs_of_task
 from tests.unit.job_generation.made import a_queue, a_task
 from tests.unit.job_generation.subchunks import pool_of, unit_of

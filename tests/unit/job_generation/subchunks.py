@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.job_generation.policy.limits import JobSizeLimits
-from services.job_generation.policy.master_input import MasterInput, master_input
-from services.job_generation.policy.placing import lacking
-from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
-from services.job_generation.policy.splitting import Cutter
 from services.job_generation.policy.values import Unit
+from services.job_generation.splitting.cutting import Cutter
+from services.job_generation.splitting.limits import JobSizeLimits
+from services.job_generation.splitting.master_input import MasterInput, master_input
+from services.job_generation.splitting.placing import lacking
+from services.job_generation.splitting.secondary import NoSecondaryLeft, Pool
 from services.task_definition.tasks.policy.task_spec_items import Item
 from shared.model.units import GB_BYTES
 from shared.task.in_effect import SplitRules, rules_of

@@ -16,8 +16,8 @@ from services.job_generation.policy.build_jobs import (
     refused_for_failures,
     with_libraries,
 )
-from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts, Unit
+from services.job_generation.splitting.placing import PlacedJob, Placement
 
 
 def queue(name: str, site: str) -> QueueFacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.policy.command_format import format_of
+from services.job_generation.specification.command_format import format_of
 from shared.model import command_line
 from shared.model.command_line import UnresolvedPlaceholder, Values
 

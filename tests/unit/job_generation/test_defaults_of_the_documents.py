@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.policy import scouts
-from services.job_generation.policy.limits import Totals
-from services.job_generation.policy.requirements import requirement_of
-from services.job_generation.policy.scout_reports import ScoutReport
+from services.job_generation.scouts import verdicts as scouts
+from services.job_generation.scouts.reports import ScoutReport
+from services.job_generation.specification.requirements import requirement_of
+from services.job_generation.splitting.limits import Totals
 from services.task_definition.tasks.policy.client_defaults import with_client_defaults
 from services.task_definition.tasks.policy.task_spec import parse_task
 from shared.config.parameters import Parameters

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.job_xml import pool_of_jobs
 from services.job_generation.policy.plugin import GreedyGeneration, SplitRequest
-from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import Unit
+from services.job_generation.specification.job_xml import pool_of_jobs
+from services.job_generation.splitting.secondary import Pool
 from tests.unit.job_generation.made import a_dataset, a_queue, a_task
 
 RULES = {"groupBoundaryID": 4, "skipScout": True}

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy import limits
+from services.job_generation.splitting import limits
 from shared.brokerage import estimates
 from shared.task.needs import WorkNeeds
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from services.job_generation.policy.event_service.endings import ConsumerEnd, Outcome, SetState, judge, outcome_of
 from services.job_generation.policy.event_service.merges import after_merge
 from services.job_generation.policy.event_service.ranges import KeptRange, NewRange, cut
-from services.job_generation.policy.job_source import Undefinable
 from services.job_generation.policy.values import Unit
+from services.job_generation.specification.job_source import Undefinable
 
 FEW = st.integers(0, 3)
 STATES = st.builds(

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.parameters import cycle_rule, typical_files
-from services.job_generation.policy.fair_share import ShareUse, fair_factor
-from services.job_generation.policy.gate_order import (
+from services.job_generation.policy.picking import next_pick
+from services.job_generation.policy.values import Dataset
+from services.job_generation.throttle.fair_share import ShareUse, fair_factor
+from services.job_generation.throttle.gate_order import (
     Cycle,
     CycleRule,
     PlaceAtGate,
@@ -21,9 +23,7 @@ from services.job_generation.policy.gate_order import (
     places_before,
     served,
 )
-from services.job_generation.policy.picking import next_pick
-from services.job_generation.policy.throttle import ThrottleLimits, held_behind, judge, scaled, with_priorities
-from services.job_generation.policy.values import Dataset
+from services.job_generation.throttle.throttle import ThrottleLimits, held_behind, judge, scaled, with_priorities
 from shared.config.parameters import Parameters
 from shared.task.in_effect import SplitRules
 from tests.unit.job_generation.made import a_task as task

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy.building import Builder, BuildRequest
-from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import Dataset, JobInput, Template
+from services.job_generation.specification.building import Builder, BuildRequest
+from services.job_generation.splitting.placing import PlacedJob
 from tests.unit.job_generation.made import a_dataset, a_queue, a_storage, a_task, some_units
 
 IN_DATASETS = {1: a_dataset(1, name="mc:mc.in.1"), 2: a_dataset(2, name="mc.in.2", stream_name="SEC")}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.policy.event_service.elsewhere import Elsewhere
-from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import JobInput, QueueFacts
+from services.job_generation.splitting.placing import PlacedJob
 from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import a_queue, a_task, some_units
 

@@ -10,11 +10,11 @@ import pytest
 
 from services.job_brokerage.policy import kinds as brokered
 from services.job_generation.parameters import most_walltime_s
-from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import BUILD, JUMBO, MERGE, NORMAL, SCOUT, KindOfJob, kind_of
 from services.job_generation.policy.kinds.event_service import EVENT_SERVICE_MERGE, consumer
-from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.values import Template
+from services.job_generation.specification.job_source import JobSource, Undefinable
+from services.job_generation.splitting.limits import Totals
 from shared.config.parameters import Parameters
 from shared.model.units import Ram
 from shared.task.stored import named

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.placing import place
-from services.job_generation.policy.splitting import Cutter
 from services.job_generation.policy.values import Unit
+from services.job_generation.splitting.cutting import Cutter
+from services.job_generation.splitting.placing import place
 from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import a_queue, a_task
 

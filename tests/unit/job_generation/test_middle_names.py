@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.policy.middle_names import middle_name_in_outputs
 from services.job_generation.policy.values import Template, Unit
+from services.job_generation.splitting.middle_names import middle_name_in_outputs
 
 
 @pytest.mark.parametrize(

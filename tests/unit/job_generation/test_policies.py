@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy import merging, scouts
-from services.job_generation.policy.building import Builder, BuildRequest
+from services.job_generation.policy import merging
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.job_fields import guid_of
-from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Attempts, Ended, attempts_left, of_input, of_output
 from services.job_generation.policy.picking import next_pick, wants_scouts
-from services.job_generation.policy.placing import PlacedJob
-from services.job_generation.policy.requirements import requirement_of
-from services.job_generation.policy.scout_reports import ScoutReport
-from services.job_generation.policy.throttle import ThrottleLimits, judge
 from services.job_generation.policy.values import JobInput, OwnerStanding, Template, Unit
+from services.job_generation.scouts import verdicts as scouts
+from services.job_generation.scouts.reports import ScoutReport
+from services.job_generation.specification.building import Builder, BuildRequest
+from services.job_generation.specification.job_fields import guid_of
+from services.job_generation.specification.requirements import requirement_of
+from services.job_generation.splitting.limits import Totals
+from services.job_generation.splitting.placing import PlacedJob
+from services.job_generation.throttle.throttle import ThrottleLimits, judge
 from shared.model.job_report import JobReport
 from shared.task.in_effect import BadRule, rules_of
 from shared.task.needs import WorkNeeds

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request
-from services.job_generation.policy.limits import Totals
-from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.queue_facts import facts_of_candidates
-from services.job_generation.policy.requirements import requirement_of, totals_of
-from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
+from services.job_generation.specification.requirements import requirement_of, totals_of
+from services.job_generation.splitting.limits import Totals
+from services.job_generation.splitting.placing import Placement, place
+from services.job_generation.splitting.secondary import Pool
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.smallest_job import SecondaryInput

@@ -20,16 +20,16 @@ from services.job_generation.policy.memory import (
     times_ram_mb,
 )
 from services.job_generation.policy.outcomes import Attempts, Ended, of_input
-from services.job_generation.policy.retry.engine import decide, errors_of
-from services.job_generation.policy.retry.problems import problems_of
-from services.job_generation.policy.retry.remedies import (
+from services.job_generation.retry.engine import decide, errors_of
+from services.job_generation.retry.problems import problems_of
+from services.job_generation.retry.remedies import (
     SlowQueue,
     cpu_time_from,
     is_broken,
     limited,
     reduced_rules,
 )
-from services.job_generation.policy.retry.types import FailedWork, JobError, RetryDecision, RetryRule
+from services.job_generation.retry.types import FailedWork, JobError, RetryDecision, RetryRule
 from shared.model.job_report import JobReport
 from shared.task.in_effect import rules_of
 from shared.task.needs import WorkNeeds

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy import scout_checks, scout_sizes, scouts
-from services.job_generation.policy.scout_checks import JobsToCome, Measured, expected_jobs, longer_jobs, misfits
-from services.job_generation.policy.scout_parameters import LABEL, ExhaustLimits, ExhaustParameters, exhaust_limits
-from services.job_generation.policy.scout_reports import ScoutReport, scout_report
+from services.job_generation.scouts import checks as scout_checks
+from services.job_generation.scouts import sizes as scout_sizes
+from services.job_generation.scouts import verdicts as scouts
+from services.job_generation.scouts.checks import JobsToCome, Measured, expected_jobs, longer_jobs, misfits
+from services.job_generation.scouts.parameters import LABEL, ExhaustLimits, ExhaustParameters, exhaust_limits
+from services.job_generation.scouts.reports import ScoutReport, scout_report
 from shared.config.parameters import Parameters
 from shared.task.in_effect import rules_of
 

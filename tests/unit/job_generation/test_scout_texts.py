@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.job_generation.policy.scout_checks import JobsToCome, Measured, misfits
-from services.job_generation.policy.scout_parameters import ExhaustLimits
-from services.job_generation.policy.scout_reports import ScoutReport
-from services.job_generation.policy.scout_texts import measured_text
+from services.job_generation.scouts.checks import JobsToCome, Measured, misfits
+from services.job_generation.scouts.parameters import ExhaustLimits
+from services.job_generation.scouts.reports import ScoutReport
+from services.job_generation.scouts.texts import measured_text
 from shared.task.in_effect import rules_of
 
 TASK = {"cpu_time": 10, "cpu_time_unit": "HS06sPerEvent", "ram_count": 1000, "ram_unit": "MBPerCore"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import Unit
+from services.job_generation.splitting.secondary import Pool
 from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_task, some_units
 from tests.unit.job_generation.test_splitting import placed, sizes

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.parameters import throttle_limits
-from services.job_generation.policy.throttle import (
+from services.job_generation.throttle.throttle import (
     ALL_TYPES,
     Gate,
     ThrottleLimits,

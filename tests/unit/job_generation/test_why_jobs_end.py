@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.job_generation.policy.master_input import MasterInput
 from services.job_generation.policy.values import Unit
+from services.job_generation.splitting.master_input import MasterInput
 
 
 def told(previous: Unit, unit: Unit) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.request import TaskHistory, analysis_input
-from services.job_generation.policy.job_fields import base_fields, task_texts
 from services.job_generation.policy.kinds import MERGE, NORMAL
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
+from services.job_generation.specification.job_fields import base_fields, task_texts
 from services.task_brokerage.policy.request import task_request
 from services.task_definition.desk.policy.work_queues import WorkQueue
 from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined

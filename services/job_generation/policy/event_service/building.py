@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.job_generation.policy.building import Builder, BuildRequest, NewJob
 from services.job_generation.policy.event_service.merge_input import ProcessedEvents, input_fields
-from services.job_generation.policy.job_fields import NOTHING, TRUE
-from services.job_generation.policy.job_texts import Own
 from services.job_generation.policy.kinds.event_service import JUMBO, OfJobSet
-from services.job_generation.policy.output_names import NamedTemplate, Output, Written
-from services.job_generation.policy.requirements import Requirement
 from services.job_generation.policy.values import JobInput, QueueFacts, Unit
+from services.job_generation.specification.building import Builder, BuildRequest, NewJob
+from services.job_generation.specification.job_fields import NOTHING, TRUE
+from services.job_generation.specification.job_texts import Own
+from services.job_generation.specification.output_names import NamedTemplate, Output, Written
+from services.job_generation.specification.requirements import Requirement
 from shared.model import command_line
 
 NO_EVENTS = ProcessedEvents()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from services.job_generation.policy.limits import JobSizeLimits, limits_at, memory_refusal, refusal, too_short
-from services.job_generation.policy.master_input import master_input
-from services.job_generation.policy.placing import PlacedJob
-from services.job_generation.policy.requirements import totals_of
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
+from services.job_generation.specification.requirements import totals_of
+from services.job_generation.splitting.limits import JobSizeLimits, limits_at, memory_refusal, refusal, too_short
+from services.job_generation.splitting.master_input import master_input
+from services.job_generation.splitting.placing import PlacedJob
 
 
 class Elsewhere:

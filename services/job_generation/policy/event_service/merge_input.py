@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from services.job_generation.policy.job_fields import NOTHING
+from services.job_generation.specification.job_fields import NOTHING
 
 #: the pilot unpacks what begins so
 TAR = "zip://"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.job_generation.policy.kinds.kind import KindOfJob
 from services.job_generation.policy.values import QueueFacts, Task
+from services.job_generation.specification.kind_of_job import KindOfJob
 from shared.brokerage.request import HIGH_PRIORITY
 from shared.model.queue import QueueStatus
 

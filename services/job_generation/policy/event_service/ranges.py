@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from services.job_generation.policy.job_source import Undefinable
 from services.job_generation.policy.values import Unit
+from services.job_generation.specification.job_source import Undefinable
 
 #: ranges of one file at most: more are a mistake of the task
 MOST_RANGES_OF_FILE = 100_000

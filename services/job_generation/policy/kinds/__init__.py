@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from services.job_generation.policy.kinds.build import BUILD_JOB_MAX_WALLTIME, Build
 from services.job_generation.policy.kinds.event_service import JUMBO
-from services.job_generation.policy.kinds.kind import KindOfJob, Normal, Scout
 from services.job_generation.policy.kinds.merge import MERGE_JOB_MAX_WALLTIME, MERGEABLE, Merge
 from services.job_generation.policy.kinds.preprocess import PREPROCESSING, Preprocess
+from services.job_generation.specification.kind_of_job import KindOfJob, Normal, Scout
 
 NORMAL, SCOUT, MERGE, BUILD, PREPROCESS = Normal(), Scout(), Merge(), Build(), Preprocess()
 _KINDS: dict[str, KindOfJob] = {one.name: one for one in (NORMAL, SCOUT, MERGE, BUILD, PREPROCESS, JUMBO)}

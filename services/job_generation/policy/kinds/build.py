@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.policy.kinds.kind import FINAL_LOGS, AmountOfWork, KindOfJob
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
+from services.job_generation.specification.kind_of_job import FINAL_LOGS, AmountOfWork, KindOfJob
 from shared.config.parameter import Parameter
 from shared.model.dataset_types import LIBRARY_STREAM, MERGE_LOG_STREAM
 from shared.task.in_effect import SplitRules

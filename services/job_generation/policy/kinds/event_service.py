@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from services.job_generation.policy.kinds.kind import KindOfJob, Normal, Scout
 from services.job_generation.policy.kinds.merge import Merge
+from services.job_generation.specification.kind_of_job import KindOfJob, Normal, Scout
 
 
 class OfJobSet(KindOfJob):

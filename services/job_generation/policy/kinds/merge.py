@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from services.job_generation.policy.kinds.kind import AmountOfWork, KindOfJob
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
+from services.job_generation.specification.kind_of_job import AmountOfWork, KindOfJob
 from shared.brokerage.estimates import cores_of_job
 from shared.config.parameter import Parameter
 from shared.model import command_line

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.policy.kinds.kind import AmountOfWork, KindOfJob
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
+from services.job_generation.specification.kind_of_job import AmountOfWork, KindOfJob
 from shared.states.task import TaskStatus
 from shared.task.in_effect import SplitRules
 
