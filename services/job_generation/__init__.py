@@ -20,23 +20,23 @@ jobs that a transaction may end are locked by one statement: with merge jobs, th
 else locks several jobs (reports, commands) does so in order of id too, and takes no task's row after them, so that
 transactions do not wait in a circle.
 
-==================  ===============================================================================================
-`policy`            pure: picking, throttle, limits, splitting, placing, building, outcomes, scouts, merging
-`offering`          ready -> picked: the next chunks of a task, as far as the throttle lets it
-`gating`            one gate for each share and resource type: how much it lets through, and who goes first
-`waking`            tasks held by the throttle go on when their share has room
-`generating`        a brokered chunk -> jobs, in one transaction; what does not fit goes back
-`pooling`           what the jobs of a chunk may take of secondary datasets
-`numbering`         random seeds, and places in a sequence, one for each job
-`compiling`         the sources of a task -> a library for each site, which its other jobs wait for
-`merging`           unmerged outputs -> merge jobs -> the end of the jobs that made them
-`applying`          ended jobs -> files, once for each job
-`retrying`          what rules say about jobs that failed, before their input is tried again
-`ordering`          order keys of new jobs, and those of waiting jobs again when the VO orders them otherwise
-`scouting`          what the first jobs measured, and whether the task may go on
-`settling`          what follows: scouts judged, next chunks, prepared, progress
-`handlers`          one method for each event
-`store*`            all SQL, in batches; ids from sequences in blocks, then COPY
-`queue_facts`       what is asked about queues and their parts, taken from the grid
-==================  ===============================================================================================
+=================  ================================================================================================
+`handlers`         each event goes to the step that it is for
+`steps`            the plain path of a task: offering, making, counting, settling; `doors`: what these ask kinds of jobs
+`kinds`            a room for each kind of jobs: scouts, builds, merges, event service, ...; `registered`: all of them
+`specification`    what the pilot is told of a job
+`splitting`        one chunk cut into jobs at its queues
+`throttle`         one gate for each share and resource type: how much it lets through, who goes first, who is woken
+`scouts`           what the first jobs measured, and whether the task may go on
+`retry`            what rules say about jobs that failed, before their input is tried again
+`policy`           pure: rules of a task, picking, outcomes, groups of merges, what a VO may replace
+`ordering`         order keys of new jobs, and those of waiting jobs again when the VO orders them otherwise
+`parameters`       runtime parameters
+`api`              rules of retries over HTTP
+`store`            the SQL that steps and several kinds share; a kind's own is in its room
+`app`              builds every object
+=================  ================================================================================================
+
+Steps know no kind; a kind stands on the steps, and steps and kinds on the other rooms, which stand on `policy` and
+`store`.
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from services.job_generation.policy.order_facts import OrderRule
 from services.job_generation.policy.values import Task
 from services.job_generation.specification.building import NewJob
+from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.store import order_keys as store
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -39,7 +40,7 @@ def rule_of(parameters: Parameters, vo: str | None) -> OrderRule:
 
 
 async def order_keys_of_jobs(
-    work: UnitOfWork, parameters: Parameters, task: Task, kind: str, jobs: Sequence[NewJob]
+    work: UnitOfWork, parameters: Parameters, task: Task, kind: KindOfJob, jobs: Sequence[NewJob]
 ) -> Mapping[int, int]:
     """The order key of each job by its id; none of those whose order depends on share and priority alone."""
     rule = rule_of(parameters, task.vo)
@@ -57,8 +58,8 @@ class Rekeying:
     that somebody holds is left to the second pass.
     """
 
-    def __init__(self, parameters: Parameters, *, size: int = SLICE) -> None:
-        self._parameters = parameters
+    def __init__(self, parameters: Parameters, kind_of: Callable[[str], KindOfJob], *, size: int = SLICE) -> None:
+        self._parameters, self._kind_of = parameters, kind_of
         self._size = size
 
     async def share_changed(self, work: UnitOfWork, task_id: int, vo: str | None) -> None:
@@ -100,7 +101,7 @@ class Rekeying:
         left = self._size
         for group in await store.waiting_groups(work, task_ids):
             rule = rule_of(self._parameters, group.task.vo)
-            facts = rule.facts(group.task, group.walltime_s, group.job_type)
+            facts = rule.facts(group.task, group.walltime_s, self._kind_of(group.job_type))
             wanted = 0 if facts is None else (await store.intern(work, {facts}))[facts]
             jobs = await store.rekey(work, group, wanted, left)
             for some in batches(jobs, IDS_OF_EVENT):

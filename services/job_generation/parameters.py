@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
 from services.job_generation.policy.values import Task
+from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.throttle.gate_order import CycleRule
 from services.job_generation.throttle.throttle import (
     BASE,

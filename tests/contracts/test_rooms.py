@@ -15,6 +15,8 @@ FOLDERS = {"api", "policy", "store"}
 STAGES = {"acquire", "lifecycle"}
 #: services that are several rooms, each with folders of its own
 ROOMS = {"task_definition": {"tasks", "data", "desk"}}
+#: folders of one service that are subjects which it alone has
+SUBJECTS = {"job_generation": {"steps", "kinds", "specification", "splitting", "throttle", "scouts", "retry"}}
 LINES_OF_A_CLASS, LINES_OF_A_FUNCTION = 200, 60
 #: classes that are longer than that; it may only get shorter
 LONG_CLASSES = {
@@ -23,11 +25,9 @@ LONG_CLASSES = {
     "services/job_dispatch/acquire/claims.py: Claims",
     "services/job_dispatch/acquire/task_queue_orders.py: TaskQueueOrders",
     "services/job_dispatch/acquire/windows.py: Windows",
-    "services/job_generation/event_serving/ending.py: EndingJobSets",
-    "services/job_generation/generating.py: Generating",
-    "services/job_generation/handlers.py: Handlers",
-    "services/job_generation/merging.py: Merging",
+    "services/job_generation/kinds/event_service/ending.py: EndingJobSets",
     "services/job_generation/specification/building.py: Builder",
+    "services/job_generation/steps/making.py: Making",
     "services/task_definition/tasks/commanding/retrying.py: TaskRetries",
     "services/task_definition/tasks/completing.py: Completion",
     "services/task_definition/tasks/defining/definition.py: Definition",
@@ -50,7 +50,8 @@ def test_the_root_of_a_service_has_known_names_only(service: Path) -> None:
     folders = {path.parent.name for path in service.glob("*/*.py")}
     assert {name for name in found - MODULES if not is_stage(name)} == set()
     rooms = ROOMS.get(service.name, set())
-    assert {name for name in folders - FOLDERS - rooms if not is_stage(name)} == set()
+    known = FOLDERS | rooms | SUBJECTS.get(service.name, set())
+    assert {name for name in folders - known if not is_stage(name)} == set()
     assert {"__init__", "__main__", "app", "handlers"} <= found and rooms <= folders
     assert FOLDERS - folders <= (FOLDERS if rooms else {"api"})
 
@@ -65,8 +66,11 @@ def test_a_room_of_a_service_has_known_names_only(room: Path) -> None:
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_statements_of_a_service_are_in_its_store(service: Path) -> None:
+    """Or in that of the one kind of jobs that asks them."""
     stores = [service / room / "store" for room in ROOMS.get(service.name, {""})]
-    assert [path for path in service.rglob("*.sql") if not set(stores) & set(path.parents)] == []
+    if "kinds" in SUBJECTS.get(service.name, set()):
+        stores += [path for room in (service / "kinds").iterdir() for path in (room / "store", room / "store.sql")]
+    assert [path for path in service.rglob("*.sql") if not set(stores) & {path, *path.parents}] == []
 
 
 def _sources() -> list[Path]:

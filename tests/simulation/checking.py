@@ -12,7 +12,7 @@ from datetime import datetime
 
 import asyncpg
 
-from services.job_generation.policy.build_jobs import MOST_FAILURES
+from services.job_generation.kinds.build.policy import MOST_FAILURES
 from services.watchdog.checking.invariants import CHECKS
 from services.watchdog.checking.run import together
 from shared.states import TASK

@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.cli.dry_run.deciding import JOB, DryRun
 from services.cli.dry_run.rows import TaskRows, rows_of
+from services.job_generation.kinds.registered import kind_of
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.task_row import task_of_row
-from services.job_generation.policy.values import Dataset, Task, Unit
+from services.job_generation.policy.values import Dataset, PlacedJob, Task, Unit
 from services.job_generation.specification.job_xml import is_described, pool_of_jobs, xml_of
 from services.job_generation.specification.requirements import requirement_of, totals_of
 from services.job_generation.splitting.ends_of_jobs import why_each_ended
-from services.job_generation.splitting.placing import PlacedJob
 from services.job_generation.splitting.secondary import Pool
 from services.task_definition.tasks.policy.task_file import FilePart, InputPart, TaskFile
 from shared.events import QueueChoice
@@ -103,7 +103,7 @@ def split(dry_run: DryRun, given: TaskFile, seed: int | None = None) -> SplitDoc
 def _job(task: Task, one: PlacedJob, kind: str, why: str, names: Mapping[int, str]) -> SplitJob:
     totals = totals_of(one.job)
     raised = max((unit.ram_mb or 0 for unit in one.job.master), default=0) or None
-    asked = requirement_of(task, one.queue, kind, totals, raised)
+    asked = requirement_of(task, one.queue, kind_of(kind), totals, raised)
     described = xml_of(task)
     stated = described.job(one.job.master[0].boundary_id) if described is not None else None
     return SplitJob(

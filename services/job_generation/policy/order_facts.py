@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from services.job_generation.policy.kinds import kind_of
+from services.job_generation.specification.kind_of_job import KindOfJob
 from shared.model.names import names_in
 from shared.order.cpu_segments import CPU_SEGMENTS_S, cpu_segment_s
 from shared.order.identity import OrderFacts, TaskQueueIdentity, as_set, of_owner, priority_class
@@ -83,7 +83,7 @@ class OrderRule:
             return f"owners of {', '.join(sorted(self.divided_shares)) or 'no share'}"
         return f"task queues, segments of {', '.join(map(str, self.segments_s))} s"
 
-    def facts(self, task: OrderedTask, walltime_s: int, kind: str) -> OrderFacts | None:
+    def facts(self, task: OrderedTask, walltime_s: int, kind: KindOfJob) -> OrderFacts | None:
         """The order key of a task's jobs of this walltime and kind; None: they have none."""
         if self.mode != OFF:
             return task_queue_of(task, walltime_s, kind, self.segments_s), user_priority_of(task)
@@ -92,7 +92,7 @@ class OrderRule:
         return None
 
 
-def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Sequence[int]) -> TaskQueueIdentity:
+def task_queue_of(task: OrderedTask, walltime_s: int, kind: KindOfJob, segments_s: Sequence[int]) -> TaskQueueIdentity:
     """The task queue of a job.
 
     By owner and working group, time, and what the task says of where it may run. Its CPU time is the walltime that a
@@ -101,7 +101,7 @@ def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Seq
     ALPHA.
     """
     rules = task.rules
-    is_bound = kind_of(kind).goes_where_the_task_says
+    is_bound = kind.goes_where_the_task_says
     named = names_in(task.parameters.get("site")) or rules.included_site or ()
     architecture = task.architecture
     return TaskQueueIdentity(

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.merging import Producer, groups
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from services.job_generation.specification.building import Builder, BuildRequest, NewJob
 from services.job_generation.specification.job_xml import DescribedBuilder, WholeJobs, whole_jobs, xml_of
-from services.job_generation.splitting.placing import Placement, place
+from services.job_generation.splitting.placement import Placement
+from services.job_generation.splitting.placing import place
 from services.job_generation.splitting.secondary import Pool
 
 
@@ -104,7 +104,7 @@ class GreedyGeneration:
 
     def build(self, request: BuildRequest) -> list[NewJob]:
         """The jobs of placed input with their files and command lines."""
-        reads_input = "normal" in kind_of(request.kind).lines
+        reads_input = "normal" in request.kind.lines
         is_described = reads_input and xml_of(request.task) is not None
         builder = DescribedBuilder if is_described else Builder
         return builder(request).build()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from services.job_generation.policy.values import QueueFacts, Task
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
@@ -105,3 +105,11 @@ def platform_at(published: QueueSoftware | None, needs: SoftwareNeeds) -> str:
     Source: PanDA brokerage, Checks for CPU and/or GPU Hardware.
     """
     return resolve_platform(published, needs) or needs.architecture.platforms
+
+
+def for_other_jobs(ranked: Sequence[QueueFacts]) -> list[QueueFacts]:
+    """Queues for other jobs: those with useJumboJobs are left to jumbo jobs unless there is no other.
+
+    Where there is no other, jobs that wait are split by their limits; scouts run and events are merged there.
+    """
+    return [queue for queue in ranked if not queue.runs_jumbo_jobs] or list(ranked)

@@ -283,3 +283,10 @@ class JobInput(NamedTuple):
             return self.master[0].size_bytes
         sizes = {unit.lfn: unit.size_bytes for unit in self.master}
         return sum(sizes.values()) + sum([unit.size_bytes for units in self.secondary.values() for unit in units])
+
+
+class PlacedJob(NamedTuple):
+    """One job's input and the queue it goes to."""
+
+    queue: QueueFacts
+    job: JobInput

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.memory import JobMemory, ram_of_whole_task
 from services.job_generation.policy.outcomes import Ended, FileOutcome
 from services.job_generation.policy.queue_facts import core_power_hs06
@@ -15,6 +14,7 @@ from services.job_generation.retry import remedies
 from services.job_generation.retry.engine import decide, errors_of
 from services.job_generation.retry.types import FailedWork, RetryDecision
 from services.job_generation.scouts.verdicts import is_fixed
+from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.store import results as store_results
 from services.job_generation.store import retry_rules as store_rules
 from services.job_generation.store import scouts as store_scouts
@@ -36,8 +36,8 @@ KEPT_FOR = timedelta(days=7)
 class Retrying:
     """Asks the rules, and writes what follows for the task; its row is locked."""
 
-    def __init__(self, grid: KnownGrid) -> None:
-        self._grid = grid
+    def __init__(self, grid: KnownGrid, kind_of: Callable[[str], KindOfJob]) -> None:
+        self._grid, self._kind_of = grid, kind_of
 
     async def decide(
         self,
@@ -49,7 +49,7 @@ class Retrying:
     ) -> Decisions:
         """By job, for those that failed and that a rule fits; merge jobs have no rules."""
         failed = [
-            job for job in jobs if not kind_of(job.job_type).reads_outputs and ends[job.job_id].status == "failed"
+            job for job in jobs if not self._kind_of(job.job_type).reads_outputs and ends[job.job_id].status == "failed"
         ]
         if not failed:
             return {}
@@ -82,7 +82,7 @@ class Retrying:
             return
         await store_rules.add_decisions(work, held.task.task_id, decisions)
         await self._avoid(work, jobs, ends, decisions)
-        if not all(kind_of(job.job_type).speaks_for_the_task for job in jobs):
+        if not all(self._kind_of(job.job_type).speaks_for_the_task for job in jobs):
             return
         await self._memory(work, held, files, ends)
         acts = {one.action for one in decisions.values()}

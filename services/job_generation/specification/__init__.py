@@ -1,4 +1,4 @@
-"""What the pilot is told of a job: names, requirements, command line and the fields of its specification.
+"""What the pilot is told of a job: names, requirements, command line and other fields.
 
 `kind_of_job`     what differs between kinds of jobs in all that
 `job_source`      what the jobs of a task are made from

@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from services.job_generation.policy.kinds import MERGE, kind_of
 from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.values import (
     NOBODY,
     Dataset,
     JobInput,
     OwnerStanding,
+    PlacedJob,
     QueueFacts,
     Task,
     Template,
@@ -35,11 +35,11 @@ from services.job_generation.specification.job_fields import (
     task_texts,
 )
 from services.job_generation.specification.job_texts import Own, texts_of_job
+from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.specification.output_names import NamedTemplate, Output, Written, output_fields, written_by
 from services.job_generation.specification.requirements import Requirement, requirement_of, totals_of
 from services.job_generation.specification.segments import texts_of_segment
 from services.job_generation.splitting.middle_names import middle_name_in_outputs, middle_name_of_job
-from services.job_generation.splitting.placing import PlacedJob
 from shared.model import command_line
 from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES
 from shared.model.priorities import job_priority
@@ -75,7 +75,7 @@ class BuildRequest:
     """
 
     task: Task
-    kind: str
+    kind: KindOfJob
     master: Dataset
     datasets: Mapping[int, Dataset]
     templates: Sequence[Template]
@@ -99,7 +99,7 @@ class Builder:
     def __init__(self, request: BuildRequest) -> None:
         self.request = request
         self.task = request.task
-        self.kind = kind_of(request.kind)
+        self.kind: KindOfJob = request.kind
         self.texts = task_texts(request.task)
         self._written: dict[tuple[str, str], Written] = {}
         self._bases: dict[str, dict[str, Any]] = {}
@@ -168,7 +168,7 @@ class Builder:
 
     def _middle_name(self, job: JobInput) -> str:
         """${MIDDLENAME}: of the files that it merges, or else of its input."""
-        if self.kind is MERGE:
+        if self.kind.is_named_as_merged:
             return middle_name_in_outputs(self.request.templates)(job.master)
         return middle_name_of_job(self.task.rules, self.request.master, job.master)
 
@@ -277,7 +277,7 @@ class Builder:
         key = (queue.key, totals, raised)
         known = self._requirements.get(key)
         if known is None:
-            known = requirement_of(self.task, queue, self.request.kind, totals, raised)
+            known = requirement_of(self.task, queue, self.kind, totals, raised)
             most = self.request.most_walltime_s
             if most is not None:
                 limits = (most, known.walltime_s, queue.max_time_s)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from services.job_generation.policy.values import Dataset, Template
+from services.job_generation.policy.values import Dataset, PlacedJob, Template
 from services.job_generation.specification.job_source import JobSource
-from services.job_generation.splitting.placing import PlacedJob
 from services.job_generation.store import tasks as store
 from services.job_generation.store.site_datasets import insert_datasets_of_sites
 from shared.db.unit_of_work import UnitOfWork

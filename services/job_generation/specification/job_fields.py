@@ -7,8 +7,8 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.values import QueueFacts, Task, Unit
+from services.job_generation.specification.kind_of_job import KindOfJob
 from shared.task.in_effect import SplitRules
 
 NOTHING = "NULL"

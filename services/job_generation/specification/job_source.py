@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.values import Dataset, Task, Template
-from services.job_generation.specification.building import NewJob
+from services.job_generation.specification.kind_of_job import KindOfJob
 
 
 class Undefinable(Exception):
@@ -43,7 +42,6 @@ class JobSource:
         """The transformation of a kind of job where it is not the task's."""
         return self.command_lines.get(kind.trans_path_line) if kind.trans_path_line else None
 
-    def for_pilot(self, kind: KindOfJob, job: NewJob) -> NewJob:
-        """The job with the label that pilots are told; who may take it is decided by that of the task."""
-        label = self.command_lines.get(kind.label_line) if kind.label_line else None
-        return job._replace(spec={**job.spec, "prodSourceLabel": label}) if label else job
+    def label_for(self, kind: KindOfJob) -> str | None:
+        """The label that pilots are told of a kind of job where it is not the task's."""
+        return self.command_lines.get(kind.label_line) if kind.label_line else None

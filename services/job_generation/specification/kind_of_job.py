@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from services.job_generation.policy.picking import GENERATING
-from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
+from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Task, Template, Unit
 from shared.brokerage.estimates import cores_of_job, walltime_of_job_s
 from shared.brokerage.usage import EXPRESS_SHARE
 from shared.config.parameter import Parameter
@@ -66,13 +66,15 @@ class KindOfJob:
     reads_outputs: ClassVar[bool] = False
     #: the least memory is that of merging, which reads whole files
     needs_memory_of_merging: ClassVar[bool] = False
-    #: whether job sets of its chunks may wait for jumbo jobs (JEDI: Jumbo jobs and co-jumbo jobs)
-    may_wait_for_jumbo: ClassVar[bool] = False
     #: whether its failures say what other jobs of the task need
     speaks_for_the_task: ClassVar[bool] = True
     chunks_wanted_while: ClassVar[tuple[TaskStatus, ...]] = GENERATING
     #: states of a task that waits in pending when no queue takes its chunk and nothing of it runs
     task_is_held_from: ClassVar[tuple[TaskStatus, ...]] = GENERATING
+    #: whether the files that it reads, which are outputs, have the middle name of what it writes
+    is_named_as_merged: ClassVar[bool] = False
+    #: whether the owner's other jobs lower its priority (PanDA: priorities of user jobs)
+    takes_turns: ClassVar[bool] = True
     #: as what it gets its priority in the share of express analysis
     in_express: ClassVar[str] = "express"
 
@@ -92,6 +94,20 @@ class KindOfJob:
             return [one for one in given if one.dataset_type in UNMERGED_TYPES]
         final = [one for one in given if one.dataset_type not in UNMERGED_TYPES]
         return [one for one in final if not datasets[one.dataset_id].attributes.get("mergeOnly")]
+
+    def numbers(self, template: Template) -> bool:
+        """Whether its outputs of a template get serial numbers when it is made."""
+        return True
+
+    def master_of(self, datasets: Mapping[int, Dataset], job: JobInput) -> int:
+        """The dataset that a job reads first of all, or that stands for it; its id."""
+        return job.master[0].dataset_id
+
+    def streams(
+        self, datasets: Mapping[int, Dataset], jobs: Sequence[JobInput]
+    ) -> Sequence[Mapping[str, Sequence[Unit]]]:
+        """The input of each job by the name of its placeholder; nothing: as its datasets say."""
+        return ()
 
     def needs(self, task: Task) -> WorkNeeds:
         """What it asks of a queue."""
@@ -131,10 +147,12 @@ class Normal(KindOfJob):
     """Processes some of the task's input."""
 
     name = "normal"
-    may_wait_for_jumbo = True
 
 
 class Scout(KindOfJob):
     """Processes the first of it, to measure what the others need (JEDI: Scout jobs)."""
 
     name = "scout"
+
+
+NORMAL, SCOUT = Normal(), Scout()

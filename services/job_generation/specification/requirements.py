@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
+from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.splitting.limits import Totals, ram_mb
 from shared.brokerage.estimates import scratch_bytes
 from shared.brokerage.smallest_job import counted_events
@@ -39,15 +39,16 @@ def _up(value: float, step: int, most: float) -> int:
     return min(rounded if not most or value > most else min(rounded, int(most)), LARGEST_INT4)
 
 
-def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, raised_ram_mb: int | None) -> Requirement:
+def requirement_of(
+    task: Task, queue: QueueFacts, kind: KindOfJob, totals: Totals, raised_ram_mb: int | None
+) -> Requirement:
     """Memory, scratch space and time of one job, on a grid of 100 MB, 1000 MB and 1 h, and its VO."""
-    of_kind = kind_of(kind)
-    cores = of_kind.cores(task, queue)
-    ram = ram_mb(of_kind.needs(task), cores, is_merge=of_kind.needs_memory_of_merging, raised_mb=raised_ram_mb)
-    output = of_kind.output_bytes(task, totals)
-    copied = 0 if queue.reads_directly and not of_kind.copies_to_scratch(task) else totals.input_bytes
+    cores = kind.cores(task, queue)
+    ram = ram_mb(kind.needs(task), cores, is_merge=kind.needs_memory_of_merging, raised_mb=raised_ram_mb)
+    output = kind.output_bytes(task, totals)
+    copied = 0 if queue.reads_directly and not kind.copies_to_scratch(task) else totals.input_bytes
     disk_mb = scratch_bytes(task.needs, output, copied, is_analysis=task.is_analysis) / MB_BYTES
-    wall = of_kind.walltime_s(task, queue, totals, cores)
+    wall = kind.walltime_s(task, queue, totals, cores)
     return Requirement(
         task.prod_source_label,
         queue.resource_type,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.policy.values import Task, Unit
+from services.job_generation.policy.values import PlacedJob, Task, Unit
 from services.job_generation.splitting.cutting import Cutter
 from services.job_generation.splitting.limits import limits_at
 from services.job_generation.splitting.master_input import master_input
-from services.job_generation.splitting.placing import PlacedJob
 from services.job_generation.splitting.secondary import Pool
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.specification.job_source import JobSource
-from services.job_generation.splitting.placing import Placement
+from services.job_generation.splitting.placement import Placement
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from shared.db.unit_of_work import UnitOfWork

@@ -13,9 +13,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from services.job_generation.policy.values import Task
+from services.job_generation.policy.values import PlacedJob, Task
+from services.job_generation.specification.kind_of_job import NORMAL, KindOfJob
 from services.job_generation.specification.requirements import Requirement, requirement_of, totals_of
-from services.job_generation.splitting.placing import PlacedJob, Placement
+from services.job_generation.splitting.placement import Placement
 from services.job_generation.store.site_matches import SQL
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, refusal
 from shared.db.unit_of_work import UnitOfWork
@@ -26,7 +27,7 @@ MOST_TRIES = 20
 NO_SHARE = "Undefined"
 
 
-async def take_matches(work: UnitOfWork, task: Task, placement: Placement, kind: str = "normal") -> datetime | None:
+async def take_matches(work: UnitOfWork, task: Task, placement: Placement, kind: KindOfJob = NORMAL) -> datetime | None:
     """Count the placed jobs at their sites; what does not fit becomes leftover, with the reason.
 
     `jobs` are of one kind of chunk. Nothing is counted for a site without an advertisement. Returns, when something was
@@ -61,7 +62,7 @@ async def take_more(work: UnitOfWork, task: Task, jobs: Sequence[Sequence[Placed
     return [[of_input[0], *(one for one in of_input[1:] if id(one) in taken)] for of_input in jobs]
 
 
-def jobs_of(task: Task, requirements: str, kind: str, placed: Sequence[PlacedJob]) -> list[JobFacts]:
+def jobs_of(task: Task, requirements: str, kind: KindOfJob, placed: Sequence[PlacedJob]) -> list[JobFacts]:
     """What the site's Requirements may ask of each of these jobs, and the task's own about the site."""
     known: dict[tuple[str, int | None], Requirement] = {}
     jobs = []

@@ -8,29 +8,21 @@ offered to the others; one that fits nowhere is left over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
-from services.job_generation.policy.values import NO_SECONDARY, JobInput, QueueFacts, Task, Unit
+from services.job_generation.policy.values import NO_SECONDARY, JobInput, PlacedJob, QueueFacts, Task, Unit
 from services.job_generation.splitting.cutting import Cut, Cutter
 from services.job_generation.splitting.limits import limits_at, memory_refusal
 from services.job_generation.splitting.master_input import master_input
+from services.job_generation.splitting.placement import Placement
 from services.job_generation.splitting.secondary import NoSecondaryLeft, Pool
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.task.in_effect import SplitRules
 
 RUN_OF_JOBS = 25
 RUN_OF_SCOUTS = 2
-MOST_REASONS = 5
-
-
-class PlacedJob(NamedTuple):
-    """One job's input and the queue it goes to."""
-
-    queue: QueueFacts
-    job: JobInput
 
 
 #: as the classes make them, without a call of Python for each
@@ -43,26 +35,6 @@ def _jobs_at(queue: QueueFacts, parts: Iterable[tuple[Unit, ...]]) -> Iterable[P
     return map(
         _placed_of, zip(repeat(queue), map(_input_of, zip(parts, repeat(NO_SECONDARY), strict=False)), strict=False)
     )
-
-
-@dataclass
-class Placement:
-    """Jobs in order of their input, units not used in their order, and why they were not.
-
-    `left_out`: units that no job is ever made of, because a rule of the task says so. `ran_out`: the
-    secondary dataset that had no file left for the next job.
-    """
-
-    jobs: list[PlacedJob] = field(default_factory=list)
-    leftover: list[Unit] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    left_out: list[Unit] = field(default_factory=list)
-    ran_out: str = ""
-
-    def note(self, reason: str) -> None:
-        """Keep a reason; the first few are told."""
-        if len(self.reasons) < MOST_REASONS:
-            self.reasons.append(reason)
 
 
 class _Placing:

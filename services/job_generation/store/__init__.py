@@ -1,1 +1,1 @@
-"""All SQL of job_generation: a module for each noun, its statements beside it."""
+"""SQL that is not of one kind of jobs alone: a module for each noun, its statements beside it."""

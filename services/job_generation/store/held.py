@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.policy.kinds import MERGE
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 
 SQL = Queries.beside(__file__)
-JOB_SETS = "job sets"
+MERGES, JOB_SETS = "merge", "job sets"
 #: work that does not wait with its task, whatever that waits for
-WAITS_BY_ITSELF = frozenset({MERGE.name, JOB_SETS})
+WAITS_BY_ITSELF = frozenset({MERGES, JOB_SETS})
 
 
 async def held_merges(work: UnitOfWork, task_id: int) -> set[tuple[str | None, int | None]]:

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.values import NOBODY, Dataset, OwnerStanding, Task, Unit
 from services.job_generation.specification.building import NewJob
+from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.specification.requirements import Requirement
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -53,7 +53,7 @@ class Batch:
 
     task: Task
     chunk_id: int
-    kind: str
+    kind: KindOfJob
     jobs: Sequence[NewJob]
     datasets: Mapping[int, Dataset]
     seeds: Seeds | None = None
@@ -160,7 +160,7 @@ def _job_rows(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, int])
             task.gshare,
             task.user_name,
             task.prod_source_label,
-            batch.kind,
+            batch.kind.name,
             now,
             now,
             batch.order_keys.get(job.job_id, 0),
@@ -288,7 +288,7 @@ class LostInput(Exception):
 async def _link_retries(work: UnitOfWork, batch: Batch) -> None:
     """Which earlier job each new one continues (JEDI: Job retry history)."""
     pairs = {(unit.previous_job_id, job.job_id, "retry") for job in batch.jobs for unit in job.inputs.master}
-    if kind_of(batch.kind).reads_outputs:
+    if batch.kind.reads_outputs:
         pairs |= {(unit.boundary_id, job.job_id, "merge") for job in batch.jobs for unit in job.inputs.master}
     known = sorted((old, new, relation) for old, new, relation in pairs if old)
     if not known:

@@ -281,10 +281,12 @@ class Story:
 
     async def look_at_idle_tasks(self) -> list[Event]:
         """What generation does periodically."""
-        periodic = next(one for one in self.service.periodic if one.name == "look-at-idle-tasks")
-        async with self.database.begin(reason="periodic") as work:
-            await periodic.run(work)
-            said = list(work.emitted)
+        said: list[Event] = []
+        for name in ("look-at-waiting-job-sets", "look-at-idle-tasks"):
+            periodic = next(one for one in self.service.periodic if one.name == name)
+            async with self.database.begin(reason="periodic") as work:
+                await periodic.run(work)
+                said += work.emitted
         await self.check()
         return said
 

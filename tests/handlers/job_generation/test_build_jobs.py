@@ -130,7 +130,7 @@ async def test_build_jobs_and_pre_processing_jobs_are_those_of_the_plugin_of_the
 
     class Recording(GreedyGeneration):
         def build(self, request: BuildRequest) -> list[NewJob]:
-            asked.append(request.kind)
+            asked.append(request.kind.name)
             return super().build(request)
 
     monkeypatch.setattr(app, "find", lambda group, vo, label: Recording)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.store.event_ranges import discard_if_wanted
+from services.job_generation.kinds.event_service.store.event_ranges import discard_if_wanted
 from shared.events import TaskCommanded, TaskProgressed, TaskReleased
 from shared.states.event_range import CODES
 from tests.handlers.job_generation.story import Story, chunks_in

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.store import jumbo as store_jumbo
+from services.job_generation.kinds.jumbo.store import jumbo as store_jumbo
 from shared.events import JobsMerging
 from shared.runtime.service import Context
 from tests.databases import Databases

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.store import waiting_sets
-from services.job_generation.store.waiting_sets import SETS_OF_OFFER
+from services.job_generation.kinds.event_service.store import waiting_sets
+from services.job_generation.kinds.event_service.store.waiting_sets import SETS_OF_OFFER
 from shared.events import JobsFailed
 from shared.runtime.service import Context
 from tests.databases import Databases

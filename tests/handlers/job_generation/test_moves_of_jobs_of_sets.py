@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from services.job_generation.event_serving.open_sets import TAKEN_BACK
-from services.job_generation.store import job_sets as store_sets
+from services.job_generation.kinds.event_service.open_sets import TAKEN_BACK
+from services.job_generation.kinds.event_service.store import job_sets as store_sets
 from tests import rows
 
 

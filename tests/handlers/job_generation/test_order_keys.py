@@ -8,8 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
+from services.job_generation.kinds.merge.job import MERGE
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
 from services.job_generation.policy.values import Task
+from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.store.order_keys import intern
 from shared.events import Event, JobsReordered, TaskCommanded
 from shared.order.cpu_segments import CPU_SEGMENTS_S
@@ -228,7 +230,7 @@ def test_the_user_priority_of_a_task_is_one_unless_it_says_otherwise(given: dict
 
 def test_merge_jobs_may_run_wherever_their_files_are() -> None:
     task = a_task(parameters={"site": "ALPHA,BETA"}, rules=rules_of({"excludedSite": ["GAMMA"]}))
-    assert task_queue_of(task, 7200, "normal", CPU_SEGMENTS_S).sites == ("ALPHA", "BETA")
-    assert task_queue_of(task, 7200, "normal", CPU_SEGMENTS_S).cpu_segment_s == 21_600
-    merge = task_queue_of(task, 7200, "merge", CPU_SEGMENTS_S)
+    assert task_queue_of(task, 7200, NORMAL, CPU_SEGMENTS_S).sites == ("ALPHA", "BETA")
+    assert task_queue_of(task, 7200, NORMAL, CPU_SEGMENTS_S).cpu_segment_s == 21_600
+    merge = task_queue_of(task, 7200, MERGE, CPU_SEGMENTS_S)
     assert (merge.sites, merge.banned_sites) == ((), ())

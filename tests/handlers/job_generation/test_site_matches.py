@@ -11,10 +11,10 @@ import pytest
 
 from services.job_dispatch.acquire.lane_reader import SQL
 from services.job_generation.app import build
-from services.job_generation.policy.values import JobInput, QueueFacts
+from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts
 from services.job_generation.splitting import matching as site_matches
 from services.job_generation.splitting.matching import take_matches
-from services.job_generation.splitting.placing import PlacedJob, Placement
+from services.job_generation.splitting.placement import Placement
 from shared.brokerage.matchmaking import JobFacts
 from shared.db import Database
 from shared.events import ChunkBrokered, QueueChoice

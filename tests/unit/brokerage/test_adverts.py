@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from services.job_brokerage.policy.adverts import jobs_at
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from services.job_generation.policy.values import JobInput, QueueFacts, Unit
+from services.job_generation.kinds.merge.job import MERGE
+from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts, Unit
+from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.specification.requirements import requirement_of, totals_of
 from services.job_generation.splitting.matching import jobs_of
-from services.job_generation.splitting.placing import PlacedJob
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters.capability import memory_at_most
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, at_dispatch, job_ad, matches, parsed, refusal
@@ -175,10 +176,10 @@ def test_brokerage_generation_and_dispatch_ask_about_the_same_job(
                   working_group="AP_HIGG")  # fmt: skip
     queue = QueueFacts("Q", "SCORE", "A", core_count=max(0, queue_cores), max_rss_mb=most_mb)
     placed = PlacedJob(queue, JobInput((Unit(1, "a"),)))
-    [at_generation] = jobs_of(task, "true", "normal", [placed])
+    [at_generation] = jobs_of(task, "true", NORMAL, [placed])
     assert at_generation == at_brokerage
 
-    shape = requirement_of(task, queue, "normal", totals_of(placed.job), None)
+    shape = requirement_of(task, queue, NORMAL, totals_of(placed.job), None)
     row = {
         "task_id": 7,
         "user_name": "alice",
@@ -206,7 +207,7 @@ def test_brokerage_and_generation_agree_on_cores_and_memory_of_a_merge_job(
     [at_brokerage] = jobs_at(world, request, np.array([0]))
     task = a_task(needs=needs_of_task(row), core_count=8, merge_core_count=stated, merge_ram=parse_ram(mb, unit))
     queue = QueueFacts("Q", "SCORE", "A", core_count=slot)
-    [at_generation] = jobs_of(task, "", "merge", [PlacedJob(queue, JobInput((Unit(1, "a"),)))])
+    [at_generation] = jobs_of(task, "", MERGE, [PlacedJob(queue, JobInput((Unit(1, "a"),)))])
     cores = {None: 1, 0: slot}.get(stated, stated)
     assert (at_generation.core_count, at_generation.ram_mb) == (at_brokerage.core_count, at_brokerage.ram_mb)
     memory = memory_at_most.decide(world, request)
@@ -217,7 +218,7 @@ def test_brokerage_and_generation_agree_on_cores_and_memory_of_a_merge_job(
 def test_a_job_whose_files_were_given_more_memory_asks_for_it() -> None:
     queue = QueueFacts("Q", "SCORE", "A", core_count=1, max_rss_mb=8000)
     placed = [PlacedJob(queue, JobInput((Unit(1, "a", ram_mb=raised),))) for raised in (None, 6000)]
-    found = jobs_of(a_task(needs=WorkNeeds(ram_mb=2000)), "", "normal", placed)
+    found = jobs_of(a_task(needs=WorkNeeds(ram_mb=2000)), "", NORMAL, placed)
     assert [one.ram_mb for one in found] == [1800, 5400]
 
 

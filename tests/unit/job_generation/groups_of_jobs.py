@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from services.job_generation.policy.values import QueueFacts, Task
-from services.job_generation.splitting.placing import Placement, place
+from services.job_generation.splitting.placement import Placement
+from services.job_generation.splitting.placing import place
 from shared.task.needs import needs_of_task
 from tests.unit.job_generation.made import a_queue, a_task
 from tests.unit.job_generation.subchunks import pool_of, unit_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.build_jobs import (
+from services.job_generation.kinds.build.policy import (
     MOST_FAILURES,
     Libraries,
     SiteBuild,
@@ -16,8 +16,8 @@ from services.job_generation.policy.build_jobs import (
     refused_for_failures,
     with_libraries,
 )
-from services.job_generation.policy.values import JobInput, QueueFacts, Unit
-from services.job_generation.splitting.placing import PlacedJob, Placement
+from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts, Unit
+from services.job_generation.splitting.placement import Placement
 
 
 def queue(name: str, site: str) -> QueueFacts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from services.job_generation.kinds.merge.job import MERGE
 from services.job_generation.scouts import verdicts as scouts
 from services.job_generation.scouts.reports import ScoutReport
 from services.job_generation.specification.requirements import requirement_of
@@ -34,7 +35,7 @@ def test_merge_core_count_0_means_any_number_and_the_job_has_its_slots(
     stated: int | None, slot: int, expected: int
 ) -> None:
     task = a_task({}, merge_core_count=stated, core_count=8)
-    assert requirement_of(task, a_queue(core_count=slot), "merge", Totals(1), None).core_count == expected
+    assert requirement_of(task, a_queue(core_count=slot), MERGE, Totals(1), None).core_count == expected
     assert needs_of_merge_job({"merge_core_count": stated}).core_count == (1 if stated is None else stated)
 
 

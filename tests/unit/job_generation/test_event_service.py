@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.event_service.endings import ConsumerEnd, Outcome, SetState, judge, outcome_of
-from services.job_generation.policy.event_service.merges import after_merge
-from services.job_generation.policy.event_service.ranges import KeptRange, NewRange, cut
+from services.job_generation.kinds.event_service.policy.endings import ConsumerEnd, Outcome, SetState, judge, outcome_of
+from services.job_generation.kinds.event_service.policy.merges import after_merge
+from services.job_generation.kinds.event_service.policy.ranges import KeptRange, NewRange, cut
 from services.job_generation.policy.values import Unit
 from services.job_generation.specification.job_source import Undefinable
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy.values import Dataset, JobInput, Template
+from services.job_generation.kinds.registered import kind_of
+from services.job_generation.policy.values import Dataset, JobInput, PlacedJob, Template
 from services.job_generation.specification.building import Builder, BuildRequest
-from services.job_generation.splitting.placing import PlacedJob
 from tests.unit.job_generation.made import a_dataset, a_queue, a_storage, a_task, some_units
 
 IN_DATASETS = {1: a_dataset(1, name="mc:mc.in.1"), 2: a_dataset(2, name="mc.in.2", stream_name="SEC")}
@@ -38,7 +38,9 @@ def specification(
     ]
     taken = JobInput(tuple(some_units(2)), {2: tuple(some_units(1, dataset_id=2))})
     placed = [PlacedJob(a_queue(max_time_s=345_600, write_storages=(a_storage("DISK"),), **(queue or {})), taken)]
-    request = BuildRequest(task, kind, datasets[1], datasets, templates, parameters, placed, [11], {1: 5, 2: 9}, 1)
+    request = BuildRequest(
+        task, kind_of(kind), datasets[1], datasets, templates, parameters, placed, [11], {1: 5, 2: 9}, 1
+    )
     (job,) = Builder(request).build()
     return job.spec
 

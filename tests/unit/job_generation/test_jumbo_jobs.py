@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw
 
-from services.job_generation.policy.event_service.endings import ConsumerEnd, SetState, judge, waits_alone
-from services.job_generation.policy.event_service.jumbo import JumboPlan, JumboQueue, JumboWork, is_close_to_done, plan
+from services.job_generation.kinds.event_service.policy.endings import ConsumerEnd, SetState, judge, waits_alone
+from services.job_generation.kinds.jumbo.policy import JumboPlan, JumboQueue, JumboWork, is_close_to_done, plan
 from services.task_definition.tasks.policy.task_spec import parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.task.in_effect import rules_of

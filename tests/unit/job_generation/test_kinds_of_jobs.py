@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy import kinds as brokered
+from services.job_generation.kinds.build.job import BUILD
+from services.job_generation.kinds.event_service.job import EVENT_SERVICE_MERGE, consumer
+from services.job_generation.kinds.jumbo.job import JUMBO
+from services.job_generation.kinds.merge.job import MERGE
+from services.job_generation.kinds.registered import kind_of
 from services.job_generation.parameters import most_walltime_s
-from services.job_generation.policy.kinds import BUILD, JUMBO, MERGE, NORMAL, SCOUT, KindOfJob, kind_of
-from services.job_generation.policy.kinds.event_service import EVENT_SERVICE_MERGE, consumer
 from services.job_generation.policy.values import Template
 from services.job_generation.specification.job_source import JobSource, Undefinable
+from services.job_generation.specification.kind_of_job import NORMAL, SCOUT, KindOfJob
 from services.job_generation.splitting.limits import Totals
 from shared.config.parameters import Parameters
 from shared.model.units import Ram

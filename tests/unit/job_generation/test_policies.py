@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.job_generation.kinds.registered import kind_of
 from services.job_generation.policy import merging
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Attempts, Ended, attempts_left, of_input, of_output
 from services.job_generation.policy.picking import next_pick, wants_scouts
-from services.job_generation.policy.values import JobInput, OwnerStanding, Template, Unit
+from services.job_generation.policy.values import JobInput, OwnerStanding, PlacedJob, Template, Unit
 from services.job_generation.scouts import verdicts as scouts
 from services.job_generation.scouts.reports import ScoutReport
 from services.job_generation.specification.building import Builder, BuildRequest
 from services.job_generation.specification.job_fields import guid_of
+from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.specification.requirements import requirement_of
 from services.job_generation.splitting.limits import Totals
-from services.job_generation.splitting.placing import PlacedJob
 from services.job_generation.throttle.throttle import ThrottleLimits, judge
 from shared.model.job_report import JobReport
 from shared.task.in_effect import BadRule, rules_of
@@ -304,19 +305,19 @@ def test_counters_are_differences_of_what_states_add() -> None:
 @pytest.mark.parametrize(("processing_type", "is_urgent"), [("urgent", True), ("evgen", False), (None, False)])
 def test_jobs_of_a_task_that_is_called_urgent_have_a_requirement_of_their_own(processing_type, is_urgent) -> None:
     task = a_task(processing_type=processing_type)
-    assert requirement_of(task, a_queue(), "normal", Totals(1), None).is_urgent is is_urgent
+    assert requirement_of(task, a_queue(), NORMAL, Totals(1), None).is_urgent is is_urgent
 
 
 def test_requirements_are_on_a_grid_but_never_above_what_the_queue_has() -> None:
     needs = WorkNeeds(ram_mb=1000, ram_per_core=True, base_ram_mb=500, cpu_time_hs06_s_per_event=90, work_dir_bytes=GB)
     totals = Totals(1, 0, 100, 2 * GB, 2.0 * GB)
     task = a_task({}, needs=needs, core_count=8)
-    roomy = requirement_of(task, a_queue(core_count=8, core_power_hs06=10), "normal", totals, None)
+    roomy = requirement_of(task, a_queue(core_count=8, core_power_hs06=10), NORMAL, totals, None)
     assert (roomy.core_count, roomy.ram_mb, roomy.disk_mb, roomy.walltime_s) == (8, 7700, 4000, 3600)
     tight = a_queue(core_count=8, core_power_hs06=10, max_rss_mb=7660, max_work_dir_mb=3600, max_time_s=1000)
-    found = requirement_of(task, tight, "normal", totals, None)
+    found = requirement_of(task, tight, NORMAL, totals, None)
     assert (found.ram_mb, found.disk_mb, found.walltime_s) == (7660, 3600, 1000)
-    assert requirement_of(task, a_queue(core_count=1), "normal", totals, 2000).ram_mb == 2300
+    assert requirement_of(task, a_queue(core_count=1), NORMAL, totals, 2000).ram_mb == 2300
 
 
 def test_a_job_that_ran_out_of_memory_gets_the_next_step() -> None:
@@ -335,7 +336,7 @@ def build(task_rule: dict[str, Any] | None = None, **values: Any) -> Builder:
     ]
     placed = [PlacedJob(a_queue(write_storages=(a_storage("DISK"),)), JobInput((unit,))) for unit in some_units(2)]
     return Builder(
-        BuildRequest(task, "normal", datasets[1], datasets, templates, "${IN} ${OUTPUT0} ${SN} ${ATTEMPTNR}", placed,
+        BuildRequest(task, NORMAL, datasets[1], datasets, templates, "${IN} ${OUTPUT0} ${SN} ${ATTEMPTNR}", placed,
                      [11, 12], {1: 5, 2: 9}, 1)
     )  # fmt: skip
 
@@ -374,7 +375,7 @@ def test_each_fifth_job_of_an_owner_of_analysis_has_one_less(
 def test_installations_and_express_work_have_priorities_of_their_own(
     task: dict[str, Any], kind: str, expected: int
 ) -> None:
-    request = replace(build(**task).request, kind=kind)
+    request = replace(build(**task).request, kind=kind_of(kind))
     assert {job.priority for job in Builder(request).build()} == {expected}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.policy.event_service.placing import queues_of_set
+from services.job_generation.kinds.event_service.policy.placing import queues_of_set
 from services.job_generation.policy.values import QueueFacts
 from shared.model.queue import QueueStatus
 

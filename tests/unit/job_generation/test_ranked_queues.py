@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request
+from services.job_generation.kinds.merge.job import MERGE
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.values import QueueFacts, Task, Unit
+from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.specification.requirements import requirement_of, totals_of
 from services.job_generation.splitting.limits import Totals
-from services.job_generation.splitting.placing import Placement, place
+from services.job_generation.splitting.placement import Placement
+from services.job_generation.splitting.placing import place
 from services.job_generation.splitting.secondary import Pool
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, InputReplica
@@ -203,11 +206,11 @@ def test_the_scratch_disk_asked_of_pilots_has_no_least_output_for_analysis() -> 
     row, queue = a_row(task_type="anal"), a_queue("Q", max_work_dir_mb=101)
     facts, placement = generated(row, queue, "SCORE", Input(size_bytes=25 * MB))
     totals, roomy = totals_of(placement.jobs[0].job), dataclasses.replace(facts, max_work_dir_mb=0)
-    assert requirement_of(task_of(row), facts, "normal", totals, None).disk_mb == 101
-    assert requirement_of(task_of(row), roomy, "normal", totals, None).disk_mb == 1000
+    assert requirement_of(task_of(row), facts, NORMAL, totals, None).disk_mb == 101
+    assert requirement_of(task_of(row), roomy, NORMAL, totals, None).disk_mb == 1000
     large = totals._replace(input_bytes=500 * MB)
-    assert requirement_of(task_of(row), roomy, "normal", large, None).disk_mb == 1000
-    assert requirement_of(task_of(a_row()), roomy, "normal", large, None).disk_mb == 2000, "0.5 GB of output"
+    assert requirement_of(task_of(row), roomy, NORMAL, large, None).disk_mb == 1000
+    assert requirement_of(task_of(a_row()), roomy, NORMAL, large, None).disk_mb == 2000, "0.5 GB of output"
 
 
 @pytest.mark.parametrize(("direct", "expected_mb"), [(True, 5000), (False, 10_000)])
@@ -225,7 +228,7 @@ def test_the_scratch_disk_asked_of_pilots_for_merging_is_what_the_queue_was_rank
         assert bool(decision.chosen) == fits
     facts, _ = generated(row, queue, "SCORE", Input(1))
     totals = Totals(n_files=1, input_bytes=n_bytes, effective_bytes=n_bytes)
-    assert requirement_of(task_of(row), facts, "merge", totals, None).disk_mb == expected_mb
+    assert requirement_of(task_of(row), facts, MERGE, totals, None).disk_mb == expected_mb
 
 
 RULES = st.fixed_dictionaries(

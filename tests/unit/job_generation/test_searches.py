@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.event_service.endings import SetState
-from services.job_generation.policy.event_service.searching import next_step
+from services.job_generation.kinds.event_service.policy.endings import SetState
+from services.job_generation.kinds.search.policy import next_step
 from shared.model.points import PointSearch
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from services.job_generation.specification.requirements import totals_of
 from services.job_generation.splitting.limits import limits_at, ram_mb, refusal
-from services.job_generation.splitting.placing import Placement, place
+from services.job_generation.splitting.placement import Placement
+from services.job_generation.splitting.placing import place
 from services.job_generation.splitting.secondary import Pool
 from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_task, some_units

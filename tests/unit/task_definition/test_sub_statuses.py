@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from services.job_generation.policy.event_service.endings import SubStatus
+from services.job_generation.kinds.event_service.policy.endings import SubStatus
 from services.task_definition.tasks.policy.sub_statuses import SUB_STATUSES, job_meaning
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.request import TaskHistory, analysis_input
-from services.job_generation.policy.kinds import MERGE, NORMAL
+from services.job_generation.kinds.merge.job import MERGE
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
 from services.job_generation.specification.job_fields import base_fields, task_texts
+from services.job_generation.specification.kind_of_job import NORMAL
 from services.task_brokerage.policy.request import task_request
 from services.task_definition.desk.policy.work_queues import WorkQueue
 from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
@@ -164,7 +165,7 @@ def decided(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "task brokerage": task_request(row, job, (), {}, TaskLimits()),
         "job": [(base_fields(task, a_queue(reads_directly=True), 1, kind, trans_path=None), task_texts(task),
                  kind.copies_to_scratch(task)) for kind in (NORMAL, MERGE)],
-        "order": (task_queue_of(task, 100, "normal", (1000,)), user_priority_of(task)),
+        "order": (task_queue_of(task, 100, NORMAL, (1000,)), user_priority_of(task)),
         "outputs": (plan_outputs(spec, 7), command_lines(spec, 7)),
         "classes": (resource_type_for(spec, DEFAULT_RESOURCE_TYPES), share_for(spec, "SCORE", SHARES),
                     work_queue_for(spec, QUEUES)),

@@ -1,0 +1,1 @@
+"""Job sets and their ranges in PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Jumbo jobs, and job sets that wait for others, in PostgreSQL."""

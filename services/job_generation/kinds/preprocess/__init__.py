@@ -1,0 +1,1 @@
+"""The pre-processing job of a task, and the way back of the task with what the job returned."""
