@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shared.model.needs import WorkNeeds
 
 from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts
 from services.job_generation.splitting.elsewhere import Elsewhere
+from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import a_queue, a_task, some_units
 
 

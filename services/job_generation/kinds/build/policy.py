@@ -51,7 +51,7 @@ class Libraries:
     awaited: dict[str, QueueFacts] = field(default_factory=dict)
 
     def hold(self, placement: Placement) -> bool:
-        """Give each job the library of its site; the input of jobs at a site without one is left over, and waits."""
+        """Give each job the library of its site; input of jobs without one is left over, and waits."""
         placed = with_libraries(placement.jobs, self.builds)
         placement.jobs[:] = [one for one in placed if _at(self.builds, one.queue).library is not None]
         for one in placed:

@@ -19,8 +19,8 @@ from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.waits.store import note_placed
 
-#: parts of the work "job sets", each with what held it
-NEXT_JOBS, JUMBO_JOBS = "next jobs", "jumbo jobs"
+#: a part of the work "job sets", as those of each kind beside them, with what held it
+NEXT_JOBS = "next jobs"
 
 
 async def take_or_wait(
@@ -28,9 +28,9 @@ async def take_or_wait(
 ) -> bool:
     """Count the jobs that their sites take now; whether there is one.
 
-    Without one the set waits, or the jumbo jobs of the task where there is no set.
+    Without one the set waits, or all jobs of this kind where there is no set.
     """
-    part = JUMBO_JOBS if job_set_id is None else NEXT_JOBS
+    part = f"{kind.name} jobs" if job_set_id is None else NEXT_JOBS
     retry_at = await take_matches(work, task, placement, kind)
     if placement.jobs:
         await note_placed(work, "queue", task.task_id, part=(store_held.JOB_SETS, part))

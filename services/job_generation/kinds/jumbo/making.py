@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.kinds.event_service.refused import JUMBO_JOBS, take_or_wait
+from services.job_generation.kinds.event_service.refused import take_or_wait
 from services.job_generation.kinds.event_service.store import job_sets as store_sets
 from services.job_generation.kinds.jumbo.building import build_jumbo
 from services.job_generation.kinds.jumbo.job import JUMBO
@@ -35,6 +35,8 @@ from shared.states.task import TaskStatus
 
 #: states of a task in which jumbo jobs are made: its scouts were judged
 MAKING: tuple[TaskStatus, ...] = ("running", "scouted", "pending", "throttled")
+#: the part of the work "job sets" that waits for a site
+JUMBO_JOBS = "jumbo jobs"
 NOTHING_LEFT = "no events are left for a jumbo job"
 
 

@@ -146,12 +146,12 @@ def _for_the_rest(end: ConsumerEnd, state: SetState, most_attempts: int, *, acce
 
 
 def waits_alone(end: ConsumerEnd, verdict: EndOfConsumer, most_attempts: int) -> EndOfConsumer:
-    """The verdict on the last job of a set whose other ranges a jumbo job has.
+    """The verdict on the last job of a set whose other ranges a job beside it has.
 
     Somebody must be there for the merge: a job that ended well waits for it in merging; after any other end there is a
     next one while attempts are left.
 
-    Example: a co-jumbo job got no range because a jumbo job has all: it goes to merging as es_wait.
+    Example: a job got no range because one beside its set has all: it goes to merging as es_wait.
     """
     if verdict.status == "merging":
         return verdict
