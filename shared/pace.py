@@ -1,7 +1,4 @@
-"""Whether so much arrives that waiting for more pays.
-
-For whoever does several things in one transaction.
-"""
+"""Says whether so much arrives that waiting for more pays, where one transaction does several things."""
 
 from __future__ import annotations
 

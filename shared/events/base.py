@@ -58,10 +58,7 @@ class Event(BaseModel):
 
     @classmethod
     def joined(cls, events: Sequence[Self]) -> Self:
-        """Make one event of several with the same key: by default the newest.
-
-        They come in the order of their ids.
-        """
+        """Make one event of several with the same key, in the order of their ids: by default the newest."""
         return events[-1]
 
 

@@ -51,10 +51,7 @@ class Collector:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def deliver(self, delivery: Delivery) -> DeliveryOutcome | None:
-        """What became of the delivery, after the commit.
-
-        None: it was not begun before the end, and is unsettled.
-        """
+        """Have the delivery handled; its outcome after the commit, None if it was not begun before the end."""
         if self._is_closed:
             return None
         received = self._dispatcher.received(delivery)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from shared.db.database import Database, is_retryable
 from shared.db.unit_of_work import InboxKey
@@ -15,7 +13,8 @@ from shared.db.waits import RowHeld
 from shared.events.base import Event, merged
 from shared.messaging import ledger
 from shared.messaging.codec import Undecodable, decode
-from shared.messaging.failures import Permanent, Transient, storable
+from shared.messaging.failure_records import FailureRecords, RetryPolicy
+from shared.messaging.failures import Permanent, Transient
 from shared.messaging.gate import DatabaseGate
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import (
@@ -33,29 +32,6 @@ DUE_BUSY_S = 60.0
 DUE_TOGETHER = 4
 #: how often a transaction of several events that PostgreSQL refused is repeated before each is tried alone
 TOGETHER_TRIES = 3
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often a failed handler is tried before its message is parked, and after which waits.
-
-    Also how often a transaction that PostgreSQL refused (deadlock, serialization) is repeated on the spot, and after
-    how long a message whose row somebody held comes again.
-    """
-
-    tries: int = 5
-    first_delay_s: float = 1.0
-    factor: float = 5.0
-    database_tries: int = 20
-    first_wait_s: float = 1.0
-    longest_wait_s: float = 15.0
-
-    def delay_s(self, attempts: int) -> float:
-        return min(self.first_delay_s * self.factor ** max(0, attempts - 1), 600.0)
-
-    def wait_s(self, waits: int) -> float:
-        """Twice as long each time: 1, 2, 4, 8, 15 s."""
-        return min(self.first_wait_s * 2.0 ** min(waits, 10), self.longest_wait_s)
 
 
 class Dispatcher:
@@ -81,6 +57,7 @@ class Dispatcher:
         self._retry = retry or RetryPolicy()
         self.gate = gate or DatabaseGate(database, sleep=sleep)
         self._sleep = sleep
+        self._records = FailureRecords(database, metrics, self._retry)
 
     async def deliver(self, delivery: Delivery) -> DeliveryOutcome:
         """Have the delivery's consumer handle it. Raises nothing but cancellation."""
@@ -96,10 +73,7 @@ class Dispatcher:
         return outcome
 
     def received(self, delivery: Delivery) -> Received | None:
-        """The delivery with its event; None for one that is handled alone.
-
-        Such a delivery shares no transaction, or is no event.
-        """
+        """Decode a delivery; None for one that is handled alone: it shares no transaction, or is no event."""
         subscription = self._subscriptions[delivery.consumer]
         if not subscription.event.shares_transaction or delivery.deferred is not None:
             return None
@@ -109,11 +83,10 @@ class Dispatcher:
             return None
 
     async def deliver_together(self, received: Sequence[Received]) -> list[DeliveryOutcome] | None:
-        """Have one consumer handle events in one transaction.
+        """Have one consumer handle events in one transaction; their outcomes.
 
-        None: it failed, and each delivery is to be made alone.
-
-        Events that the consumer knows are left out before the others are merged. Raises nothing but cancellation.
+        None: it failed, and each delivery is to be made alone. Events that the consumer knows are left out before the
+        others are merged. Raises nothing but cancellation.
         """
         consumer = received[0].delivery.consumer
         subscription, tries = self._subscriptions[consumer], 0
@@ -192,7 +165,7 @@ class Dispatcher:
             started = time.perf_counter()
             try:
                 if refused >= self._retry.database_tries:
-                    await self._record_transient(delivery, event, Transient("PostgreSQL keeps refusing it", 60.0))
+                    await self._records.transient(delivery, event, Transient("PostgreSQL keeps refusing it", 60.0))
                     return DeliveryOutcome.DEFERRED
                 outcome = await self._handle(subscription, event, delivery)
                 self._metrics.handler_seconds.labels(delivery.consumer).observe(time.perf_counter() - started)
@@ -217,82 +190,19 @@ class Dispatcher:
                     await ledger.forget_deferred(work.connection, delivery.consumer, event.event_id)
             return DeliveryOutcome.HANDLED if work.new_events else DeliveryOutcome.DUPLICATE
         except Transient as failure:
-            await self._record_transient(delivery, event, failure)
+            await self._records.transient(delivery, event, failure)
             return DeliveryOutcome.DEFERRED
         except Permanent as failure:
             task_id = failure.task_id if failure.task_id is not None else getattr(event, "task_id", None)
-            await self._record_permanent(delivery, event, failure.reason, task_id)
+            await self._records.permanent(delivery, event, failure.reason, task_id)
             return DeliveryOutcome.PARKED
         except RowHeld as held:
-            await self._record_wait(delivery, event, str(held))
+            await self._records.wait(delivery, event, str(held))
             return DeliveryOutcome.DEFERRED
         except Exception as error:
             if is_retryable(error):
                 raise
-            return await self._record_bug(delivery, event, error)
-
-    async def _record_transient(self, delivery: Delivery, event: Event, failure: Transient) -> None:
-        attempts = delivery.attempts + 1
-        log.info("%s: event %d deferred: %s", delivery.consumer, event.event_id, failure.reason)
-        async with self.database.begin(reason=failure.reason, cause_event_id=event.event_id) as work:
-            await ledger.defer(
-                work.connection,
-                delivery,
-                event.event_id,
-                reason=failure.reason,
-                attempts=attempts,
-                after_s=failure.retry_after_s,
-            )
-            await ledger.name_tasks(work.connection, delivery.consumer, event)
-
-    async def _record_wait(self, delivery: Delivery, event: Event, reason: str) -> None:
-        """Defer a message because somebody held what its handler needs; others have its session now.
-
-        That is not its failure, so it is not counted as one.
-        """
-        self._metrics.row_waits.labels(delivery.consumer).inc()
-        log.warning("%s: event %d %s; it comes again later", delivery.consumer, event.event_id, reason)
-        async with self.database.begin(reason=reason, cause_event_id=event.event_id) as work:
-            await ledger.defer(
-                work.connection,
-                delivery,
-                event.event_id,
-                reason=reason,
-                attempts=delivery.attempts,
-                waits=delivery.waits + 1,
-                after_s=self._retry.wait_s(delivery.waits),
-            )
-
-    async def _record_permanent(self, delivery: Delivery, event: Event, reason: str, task_id: int | None) -> None:
-        log.error("%s: event %d parked: %s", delivery.consumer, event.event_id, reason)
-        async with self.database.begin(reason=reason, cause_event_id=event.event_id) as work:
-            await ledger.forget_deferred(work.connection, delivery.consumer, event.event_id)
-            await ledger.park(
-                work.connection,
-                consumer=delivery.consumer,
-                routing_key=delivery.routing_key,
-                body=delivery.body,
-                reason=reason,
-                event_id=event.event_id,
-                task_id=task_id,
-            )
-            concerned = await ledger.name_tasks(work.connection, delivery.consumer, event)
-            await ledger.note_error(work.connection, concerned, f"{delivery.consumer}: {reason}")
-            if task_id is not None:
-                await ledger.hold_task(work.connection, task_id, reason)
-
-    async def _record_bug(self, delivery: Delivery, event: Event, error: Exception) -> DeliveryOutcome:
-        """A handler raised what it should not: try again a few times, for it may be a matter of timing, then park."""
-        reason = storable(traceback.format_exception_only(error)[-1].strip())
-        log.error("%s: event %d: handler failed", delivery.consumer, event.event_id, exc_info=error)
-        attempts = delivery.attempts + 1
-        if attempts < self._retry.tries:
-            await self._record_transient(delivery, event, Transient(reason, self._retry.delay_s(attempts)))
-            return DeliveryOutcome.DEFERRED
-        await self._record_permanent(
-            delivery, event, f"failed {attempts} times: {reason}", getattr(event, "task_id", None)
-        )
-        return DeliveryOutcome.PARKED
+            return await self._records.bug(delivery, event, error)
 
 
 def _inbox_key(subscription: WorkSubscription, event: Event) -> InboxKey:

@@ -37,6 +37,10 @@ WHERE NOT event_id = ANY($1) ORDER BY event_id LIMIT $2
 _DELETE = "DELETE FROM outbox WHERE event_id = ANY($1)"
 
 
+class _NotBegun(Exception):
+    """The transport stops: what was not begun stays in the outbox."""
+
+
 @dataclass(frozen=True)
 class _Worker:
     """One subscription for work: what handles its deliveries alone, and what collects them."""
@@ -44,6 +48,29 @@ class _Worker:
     dispatcher: Dispatcher
     subscription: WorkSubscription
     collector: Collector
+
+    async def hand_over(self, deliveries: Sequence[Delivery], alone: asyncio.Semaphore | None) -> None:
+        """Have deliveries handled together, if that works, else one after the other.
+
+        Where `alone` is given they are collected with others, or made with a few others at once. Raises _NotBegun.
+        """
+        if len(deliveries) > 1:
+            received = [self.dispatcher.received(one) for one in deliveries]
+            if None not in received and await self.dispatcher.deliver_together([one for one in received if one]):
+                return
+        for one in deliveries:
+            made = self.dispatcher.deliver(one) if alone is None else self._collected(one, alone)
+            if await made is DeliveryOutcome.UNDECODABLE:
+                await self.dispatcher.park_undecodable(one)
+
+    async def _collected(self, delivery: Delivery, alone: asyncio.Semaphore) -> DeliveryOutcome:
+        if not self.subscription.event.shares_transaction:
+            async with alone:
+                return await self.dispatcher.deliver(delivery)
+        outcome = await self.collector.deliver(delivery)
+        if outcome is None:
+            raise _NotBegun
+        return outcome
 
 
 @dataclass(frozen=True)
@@ -53,10 +80,6 @@ class _Recipient:
     consumer: str
     worker: _Worker | None
     listener: NewsSubscription | None
-
-
-class _NotBegun(Exception):
-    """The transport stops: what was not begun stays in the outbox."""
 
 
 @dataclass
@@ -217,29 +240,13 @@ class InProcessTransport:
         return [one.worker.collector for some in self._recipients.values() for one in some if one.worker is not None]
 
     async def _hand_over(self, entries: Sequence[_Waiting]) -> None:
-        """Together, if that works, else one after the other."""
         worker = entries[0].recipient.worker
-        if worker is not None and len(entries) > 1:
-            received = [worker.dispatcher.received(entry.delivery) for entry in entries]
-            if None not in received and await worker.dispatcher.deliver_together([one for one in received if one]):
-                return
+        if worker is not None:
+            is_simulated = self._loop is None
+            await worker.hand_over([one.delivery for one in entries], None if is_simulated else self._alone)
         for entry in entries:
             if entry.recipient.listener is not None:
                 await tell(entry.recipient.listener, entry.delivery, self._metrics)
-            elif worker is not None and await self._outcome(worker, entry.delivery) is DeliveryOutcome.UNDECODABLE:
-                await worker.dispatcher.park_undecodable(entry.delivery)
-
-    async def _outcome(self, worker: _Worker, delivery: Delivery) -> DeliveryOutcome:
-        """Of a delivery by itself, or of one that is collected with others. Raises _NotBegun at the end."""
-        if self._loop is None:
-            return await worker.dispatcher.deliver(delivery)
-        if not worker.subscription.event.shares_transaction:
-            async with self._alone:
-                return await worker.dispatcher.deliver(delivery)
-        outcome = await worker.collector.deliver(delivery)
-        if outcome is None:
-            raise _NotBegun
-        return outcome
 
     async def _run(self) -> None:
         while True:

@@ -13,7 +13,8 @@ from shared.cache import NullCache
 from shared.config.settings import Settings
 from shared.db.unit_of_work import UnitOfWork
 from shared.events.base import Event
-from shared.messaging.dispatcher import Dispatcher, RetryPolicy
+from shared.messaging.dispatcher import Dispatcher
+from shared.messaging.failure_records import RetryPolicy
 from shared.messaging.in_process import InProcessTransport
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import NewsSubscription, WorkSubscription

@@ -62,9 +62,7 @@ def bucket_changes(
 ) -> list[BucketChange]:
     """What moves of jobs add to the buckets of their times, in the order of their keys.
 
-    Undated moves are of `now`.
-
-    Moves to and from `running` count, no others.
+    Undated moves are of `now`. Moves to and from `running` count, no others.
 
     `core_powers_hs06`: of a core, at queues that have a benchmark.
     """

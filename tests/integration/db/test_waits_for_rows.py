@@ -17,7 +17,8 @@ from shared.db import Database, UnitOfWork
 from shared.db.unit_of_work import InboxKey
 from shared.db.waits import LONG_S, LockWaits, RowHeld, SessionsBusy
 from shared.events import TaskDefined
-from shared.messaging.dispatcher import Dispatcher, RetryPolicy
+from shared.messaging.dispatcher import Dispatcher
+from shared.messaging.failure_records import RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import Delivery, DeliveryOutcome, WorkSubscription
 from shared.web.answers import answer_errors

@@ -15,7 +15,8 @@ from shared.db import Database, UnitOfWork
 from shared.events import ConfigChanged, JobsFinished, TaskDefined, TaskReady
 from shared.events.base import Event
 from shared.events.catalogue import Entry
-from shared.messaging.dispatcher import Dispatcher, RetryPolicy
+from shared.messaging.dispatcher import Dispatcher
+from shared.messaging.failure_records import RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.rabbitmq import RabbitMQTransport
 from shared.messaging.subscription import NewsSubscription, WorkSubscription

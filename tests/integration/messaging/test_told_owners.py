@@ -16,7 +16,8 @@ from shared.db import Database, UnitOfWork
 from shared.events import JobsFinished, TaskDefined
 from shared.events.base import Event
 from shared.messaging import ledger
-from shared.messaging.dispatcher import Dispatcher, RetryPolicy
+from shared.messaging.dispatcher import Dispatcher
+from shared.messaging.failure_records import RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import Deferred, Delivery, DeliveryOutcome, WorkSubscription
 from shared.snapshot import KnownGrid

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared.events import ENTRIES, ConfigChanged, TaskCompleted, TaskDefined
 from shared.messaging.codec import MAX_BODY_BYTES, Undecodable, decode, encode
 from shared.messaging.dead_letters import _ids, _origin
-from shared.messaging.dispatcher import RetryPolicy
+from shared.messaging.failure_records import RetryPolicy
 from shared.messaging.subscription import Delivery, consumer_name
 from shared.messaging.topology import Topology
 
