@@ -124,11 +124,13 @@ SELECT job_id AS entity_id, state_change_time AS since, job_id FROM jobs
  WHERE status = 'holding' AND state_change_time < :before;
 
 -- name: unmerged_jobs
--- The outputs of a merging job become mergeable at once; if not, nobody heard of it.
+-- The outputs of a merging job become mergeable at once, and a job of a job set is looked at; if not, nobody heard of it.
 SELECT j.job_id AS entity_id, j.state_change_time AS since, j.job_id FROM jobs j
  WHERE j.status = 'merging' AND j.state_change_time < :before
-   AND EXISTS (SELECT FROM task_files f WHERE f.out_job_id = j.job_id AND f.status IN ('running', 'defined')
-                                          AND f.type IN ('trn_output', 'trn_log'));
+   AND (EXISTS (SELECT FROM task_files f WHERE f.out_job_id = j.job_id AND f.status IN ('running', 'defined')
+                                           AND f.type IN ('trn_output', 'trn_log'))
+        OR EXISTS (SELECT FROM job_set_jobs m
+                    WHERE m.job_id = j.job_id AND m.role = 'consumer' AND m.sub_status IS NULL));
 
 -- name: uncounted_jobs
 -- Jobs that ended and were not counted. Index jobs_unapplied.
