@@ -34,8 +34,6 @@ LONG_CLASSES = {
     "services/task_definition/tasks/store/readings.py: Readings",
     "services/task_definition/tasks/submitting/submission.py: Submission",
     "services/watchdog/handlers.py: Watchdog",
-    "shared/messaging/dispatcher.py: Dispatcher",
-    "shared/messaging/in_process.py: InProcessTransport",
 }
 
 
