@@ -96,7 +96,7 @@ class FailureRecords:
                 await ledger.hold_task(work.connection, task_id, reason)
 
     async def bug(self, delivery: Delivery, event: Event, error: Exception) -> DeliveryOutcome:
-        """A handler raised what it should not: try again a few times, for it may be a matter of timing, then park."""
+        """Defer what failed by a bug a few times, for it may be a matter of timing, then park it."""
         reason = storable(traceback.format_exception_only(error)[-1].strip())
         log.error("%s: event %d: handler failed", delivery.consumer, event.event_id, exc_info=error)
         attempts = delivery.attempts + 1
