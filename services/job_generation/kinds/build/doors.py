@@ -12,7 +12,7 @@ from services.job_generation.kinds.build.policy import Libraries, decide, refuse
 from services.job_generation.kinds.room import BuiltKind, Steps
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts
+from services.job_generation.policy.values import JobInput, PlacedJob
 from services.job_generation.specification.instantiating import at_sites
 from services.job_generation.specification.job_source import JobSource
 from services.job_generation.specification.kind_of_job import NORMAL, SCOUT
@@ -25,7 +25,6 @@ from services.job_generation.store.tasks import LockedTask, PickedFiles
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.job import FINAL
-
 
 #: kinds whose input waits for the library
 WAITING = frozenset({NORMAL.name, SCOUT.name})
@@ -63,9 +62,7 @@ class BuildJobs(BuiltKind):
         await store.record_decision(work, at.task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
         await self._making.hold(work, at.task, at.chunk, reason, retry_at)
 
-    async def _wait(
-        self, work: UnitOfWork, at: BrokeredChunk, libraries: Libraries, retry_at: datetime
-    ) -> None:
+    async def _wait(self, work: UnitOfWork, at: BrokeredChunk, libraries: Libraries, retry_at: datetime) -> None:
         """Begin the builds that input waits for, where there is none yet, one at each site that takes it.
 
         The input waits until the next build has ended, which takes the time away, or a site that did not take one has

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.task.in_effect import SplitRules
 from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Task, Template
 from services.job_generation.specification.kind_of_job import FINAL_LOGS, AmountOfWork, KindOfJob
 from shared.config.parameter import Parameter
