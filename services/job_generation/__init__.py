@@ -29,7 +29,7 @@ transactions do not wait in a circle.
 `throttle`         one gate for each share and resource type: how much it lets through, who goes first, who is woken
 `scouts`           what the first jobs measured, and whether the task may go on
 `retry`            what rules say about jobs that failed, before their input is tried again
-`policy`           pure: rules of a task, picking, outcomes, groups of merges, what a VO may replace
+`policy`           pure: what tasks and files look like, picking, outcomes, groups of merges, what a VO may replace
 `ordering`         order keys of new jobs, and those of waiting jobs again when the VO orders them otherwise
 `parameters`       runtime parameters
 `api`              rules of retries over HTTP
@@ -37,6 +37,6 @@ transactions do not wait in a circle.
 `app`              builds every object
 =================  ================================================================================================
 
-Steps know no kind; a kind stands on the steps, and steps and kinds on the other rooms, which stand on `policy` and
-`store`.
+Steps know no kind but scouts and normal ones; a kind stands on the steps, and steps and kinds on the other rooms, which
+stand on `policy` and `store`.
 """

@@ -38,7 +38,8 @@ What the rows look like that the other services read:
 * `n_files_to_be_used` of the masters is opened for ten scout jobs first, unless skipScout; of everything else at once.
 
 ============  =================================================================================================
-`tasks`       a task from its form to its end: submitted, defined, commanded, completed, explained
+`tasks`       a task from its form to its end: submitted, defined (`tasks.defining.reading`: how input is read),
+              commanded, completed, explained
 `data`        what tasks read and write: catalogues, imports, transfers, outputs, whose names are whose
 `desk`        what people keep here: accounts, tokens, parameters, work queues, files of clients, the audit log
 ============  =================================================================================================

@@ -65,7 +65,7 @@ DETAILS = AccessRule(
     "the owner, production of its VO, and operators",
     lambda caller, whose: _is_owner(caller, whose) or _is_produced_by(caller, whose),
 )
-#: commands on tasks and jobs; some need production (`policy.commands`)
+#: commands on tasks and jobs; some need production (`task_definition.tasks.policy.commands`)
 COMMANDS = AccessRule(
     "COMMANDS",
     "the owner with the role user, production of its VO, and operators",

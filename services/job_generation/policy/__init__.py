@@ -2,6 +2,7 @@
 
 No database, clock or random generator.
 
+==================  =========================================================================================
 `values`            what tasks, datasets, files and queues look like here; `task_row` reads
                     them; rules are those of `shared.task`
 `picking`           how much input the next chunk takes, scouts first
@@ -11,4 +12,5 @@ No database, clock or random generator.
 `memory`            more memory for what ran out of it
 `merging`           groups of unmerged outputs
 `plugin`            what a VO may replace; `example_vo` one that does
+==================  =========================================================================================
 """

@@ -1,5 +1,6 @@
 """What the pilot is told of a job: names, requirements, command line and other fields.
 
+================  ===================================================================================================
 `kind_of_job`     what differs between kinds of jobs in all that
 `job_source`      what the jobs of a task are made from
 `building`        the jobs of one request, each with its fields; `input_fields`, `job_fields` parts of them
@@ -9,4 +10,5 @@
 `job_xml`         jobs that the user describes one by one; `segments` input that is read in named parts
 `numbering`       random seeds, and places in a sequence, one for each job
 `instantiating`   datasets of chosen sites, made from the templates of a task
+================  ===================================================================================================
 """

@@ -1,5 +1,6 @@
 """Cut the input of a chunk into jobs, and place them on its ranked queues.
 
+================  ==============================================================================================
 `limits`          what one job may take at one queue; `master_input`, `secondary` what it takes of which dataset
 `cutting`         one chunk cut greedily into jobs
 `placing`         which of the ranked queues the next jobs go to; `placement` the jobs, and what is left over
@@ -9,4 +10,5 @@
 `pooling`         what the jobs of a chunk may take of secondary datasets
 `lacking`         what becomes of a task whose secondary dataset has no file left
 `matching`        jobs are counted at sites that advertise themselves
+================  ==============================================================================================
 """

@@ -2,8 +2,8 @@
 
 Queues are asked in ascending order, those without an order last; the first whose label, VO and criteria match takes the
 task. A task may name the one that it wants of those that match. Criteria say who may use a queue by workingGroup: users
-name groups alone that their token has (`submitting.rights`). A partition has sub queues and no criteria of its own;
-no task belongs to it directly. Shares decide how much is run; a queue with the function `Resource` is throttled by
+name groups alone that their token has (`tasks.submitting.rights`). A partition has sub queues and no criteria of its
+own; no task belongs to it directly. Shares decide how much is run; a queue with the function `Resource` is throttled by
 itself as well, and takes production alone.
 """
 
