@@ -38,10 +38,10 @@ CREATE TABLE generation_gates (
     PRIMARY KEY (gshare, resource_type, work_queue_id)
 );
 
--- Tasks that a gate holds and that could go on at once.
+-- Tasks that a gate holds and that could go on at once; `cap`: which gate, by the name that its wait has for it.
 CREATE VIEW waiting_at_gates AS
 SELECT t.task_id, t.gshare, t.resource_type, t.work_queue_id, t.current_priority, t.user_name, t.working_group, w.since,
-       w.n_jobs, w.woken_at
+       w.n_jobs, w.woken_at, w.causes #>> '{caps,0,0}' AS cap
   FROM tasks t JOIN waits w USING (task_id)
  WHERE t.status IN ('ready', 'scouting', 'running') AND t.retry_at > orrery_now()
    AND w.kind = 'share' AND w.placed_at IS NULL AND w.retry_at > orrery_now()

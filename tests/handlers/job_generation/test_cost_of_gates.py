@@ -57,7 +57,7 @@ async def test_who_asks_at_a_gate_reads_no_more_waiting_tasks_than_a_cycle_serve
         scans = "SELECT sum(seq_scan) FROM pg_stat_xact_user_tables WHERE relname IN ('tasks', 'waits', 'task_files')"
         scans_before = await work.connection.fetchval(scans)
         for place in places:
-            found = await ahead_at_gate(work, ThrottleScope("MC", "SCORE"), [], mine, place, RULE, is_woken=False)
+            found = await ahead_at_gate(work, ThrottleScope("MC", "SCORE"), mine, place, RULE, is_woken=False)
         assert len(found) == RULE.n_tasks
         assert await work.connection.fetchval(read) - before <= 3 * RULE.n_tasks
         assert await work.connection.fetchval(scans) == scans_before
