@@ -26,6 +26,8 @@ EVENT_SERVICE = 1
 JOBS_PER_POINT = 2
 #: at how many sites copies of a job are where a task states no number
 SITES_OF_COPIES = 2
+#: as many events as a form may name
+LARGEST_NUMBER = 10**12
 _NOT_SET = (None, False, 0, "", "0", "False", "false", "NULL")
 
 
@@ -226,7 +228,7 @@ def _number(name: str, value: Any) -> int | None:
         number = float(value)
     except (TypeError, ValueError):
         raise BadRule(f"split rule {name}: {value!r} is not allowed; a number above zero is") from None
-    if isinstance(value, bool) or not 0 < number < 1e12:
+    if isinstance(value, bool) or not 0 < number <= LARGEST_NUMBER:
         raise BadRule(f"split rule {name}: {value!r} is not allowed; a number above zero is")
     return int(number)
 

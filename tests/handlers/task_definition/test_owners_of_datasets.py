@@ -332,3 +332,10 @@ NAMES = ["data23.a", "user.ada.x", "user.ada", "user", "user.", "group.x.y.z", "
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_database_and_the_code_see_one_scope_in_a_name(database: Database, name: str) -> None:
     assert await value_of(database, "SELECT catalogue.owning_scope($1)", name) == owning_scope(name)
+
+
+async def test_a_task_of_another_vo_is_named_by_a_scope_only_by_who_has_that_name(people: People) -> None:
+    await submit(people.atlas_ada, analysing("user.ada.results", "atlas"))
+    reply = await offer(people.cms_production, writing("run3.mine") | {"taskName": "user.ada.secret"})
+    assert "taskName = 'user.ada.secret': scope user.ada belongs to the VO atlas" in reply["message"], reply
+    await submit(people.cms_ada, analysing("user.ada-cms.results", taskName="user.ada.mine"))

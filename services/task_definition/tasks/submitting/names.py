@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncpg
 
 from services.task_definition.data.owning import foreign_names, scopes_of
-from services.task_definition.data.policy.scopes import ForeignName, NameWanted, NameWriter, wanted
+from services.task_definition.data.policy.scopes import ForeignName, NameWanted, NameWriter, takeable_scopes, wanted
 from services.task_definition.tasks.policy.duplication import fields_of_outputs
 from services.task_definition.tasks.policy.outputs import TASK_ID_PLACEHOLDER, plan_outputs
 from services.task_definition.tasks.policy.task_spec import TaskSpec
 
 
 async def foreign_task_name(connection: asyncpg.Connection, spec: TaskSpec, writer: NameWriter) -> list[ForeignName]:
-    """The name of a task where it begins with a scope of somebody else of the VO.
+    """The name of a task where it begins with a scope of somebody else.
 
-    It is theirs like that of a dataset; each VO has names of tasks of its own.
+    It is theirs like that of a dataset. Each VO has names of tasks of its own: whoever has the name of a scope may name
+    tasks by it, although its datasets belong to somebody of another VO.
     """
     name = spec.parameters.task_name
     names = [wanted("taskName", name)] if name.startswith("user.") else []
-    return [one for one in await foreign_names(connection, names, writer) if one.cause != "another VO"]
+    own = takeable_scopes(writer.user_name, writer.vo)
+    found = await foreign_names(connection, names, writer)
+    return [one for one in found if one.cause != "another VO" or one.scope not in own]
 
 
 def task_as_writer(task_id: int, vo: str, user_name: str, submitted: TaskSpec) -> NameWriter:
