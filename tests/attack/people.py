@@ -85,7 +85,7 @@ class People:
         known += [self._outside(IAM, "ada", "atlas"), self._outside(EGI, "ada", "cms")]
         known += [self._outside(IAM, "production", "cms", "production"), self._outside(EGI, "pilot", "cms", "pilot")]
         known += [self._outside(EGI, "production", "atlas", "production")]
-        known += [self._outside(IAM, "pilot", "atlas", "pilot"), self._outside(IAM, "operator", "atlas", "operator")]
+        known += [self._outside(IAM, "pilot", "atlas", "pilot"), self._outside(IAM, "operator", "atlas", "admins")]
         self.by_label = {one.label: one for one in known}
         self.operator = self._person("operator", authority.issue("operator", ["operator"]))
         limited = authority.issue("ada", ["user"], ["atlas"], rights=[])

@@ -25,8 +25,8 @@ DIRECTORY = ROOT / ".local" / "attack"
 IDENTITY_VARIABLE = "ORRERY_IDENTITY_FILE"
 #: the prefixes of the two other issuers, who give the same names to other people
 IAM, EGI = "iam:", "egi:"
-#: iam names operators, too; the other issuer gives the usual roles
-ROLES: dict[str, RolesOfGroup] = {IAM: {**USUAL_ROLES, "*/operator": ("operator",)}, EGI: USUAL_ROLES}
+#: iam names operators, too, by a group of another name; the other issuer gives the usual roles
+ROLES: dict[str, RolesOfGroup] = {IAM: {**USUAL_ROLES, "*/admins": ("operator",)}, EGI: USUAL_ROLES}
 
 
 @dataclass(frozen=True)

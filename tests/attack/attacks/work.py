@@ -74,11 +74,11 @@ def attempts(ground: Ground) -> None:
 @attack("an owner lets go on what production paused, or takes back what it killed")
 def holds(ground: Ground) -> None:
     who, other = ground.bob.person, ground.bob.production
-    task_id = ground.stage.submit(ground.bob, "held task")
-    ground.stage.wait_for_jobs(ground.bob, task_id, 1)
+    task_id = ground.bob.spare_task_id
     other.done(other.post("/api/v1/task/pause", {"task_id": task_id}))
     ground.refused(who, who.post("/api/v1/task/resume", {"task_id": task_id}), "resumes it", "pause by ")
     other.done(other.post("/api/v1/task/resume", {"task_id": task_id}))
+    task_id = ground.stage.submit(ground.bob, "killed task")
     other.done(other.post("/api/v1/task/kill", {"task_id": task_id}))
     for verb in ("retry", "reactivate", "reload_input", "recover_lost_files"):
         answer = who.post(f"/api/v1/task/{verb}", {"task_id": task_id})
