@@ -27,8 +27,6 @@ SOURCE = Path(__file__).with_suffix(".c")
 HOST = "127.0.0.1"
 #: what is not answered by then is lost; the program in C has the same
 LONGEST_ANSWER_S = 180
-#: answers by which a caller is put off: no room, a request that was not whole in time, too many calls
-LATER = (b"HTTP/1.1 503", b"HTTP/1.1 408", b"HTTP/1.1 429")
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class Load:
         self.latencies.append(latency_s)
         self.n_wanted += wanted in reply
         self.n_ok += reply.startswith(b"HTTP/1.1 200")
-        self.n_later += reply.startswith(LATER)
+        self.n_later += reply.startswith(b"HTTP/1.1 503")
 
     def ended(self, *, is_lost: bool) -> None:
         self.n_lost += is_lost
