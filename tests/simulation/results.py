@@ -51,7 +51,7 @@ SELECT format('range %s of task %s failed with %s attempts left, and none follow
   FROM event_ranges r
  WHERE r.status = 7 AND r.attempt_nr > 0
    AND NOT EXISTS (SELECT FROM event_ranges n WHERE n.task_id = r.task_id AND n.file_id = r.file_id
-                      AND n.job_process_id = r.job_process_id AND n.attempt_nr = r.attempt_nr - 1)
+                      AND n.job_process_id = r.job_process_id AND n.attempt_nr < r.attempt_nr)
 UNION ALL
 SELECT format('job %s merged events of object store %s at %s, and its task did not say why', j.job_id, o.store,
               j.queue)
