@@ -30,6 +30,10 @@ BETWEEN: dict[str, Form] = {
         "diskIO": 1, "diskIOUnit": "acres", "mergeRamCount": 1, "mergeRamUnit": "acres",
     },
     "units of a malformed form": {"nFiles": "many", "ramCount": 1, "ramCountUnit": "acres"},
+    "a malformed form that contradicts itself": {
+        "nFiles": "many", "coreCount": 8, "maxCoreCount": 4, "maxAttempt": "often", "maxFailure": 3,
+        "skipShortInput": True, "jobParameters": [{"type": "template"}, {"type": "sample"}, output("a", value="a b")],
+    },
     "two units of memory": {"ramCount": 1, "ramUnit": "MB", "ramCountUnit": "GB"},
     "an architecture": {"architecture": {"unknown": 1}},
     "a name of the task": {"taskName": "a b\tc"},

@@ -157,7 +157,7 @@ def test_decorators_that_are_filled_in_are_accepted() -> None:
 
 def test_every_problem_is_listed_at_once() -> None:
     found = problems_of(production("", nFiles=-1, vo=5, maxAttempt=1000, colour="red"))
-    assert set(found) == {"taskName", "nFiles", "vo", "maxAttempt", "colour"}
+    assert set(found) == {"taskName", "nFiles", "vo", "maxAttempt", "colour", "jobParameters.1.value"}
 
 
 @pytest.mark.parametrize("parameters", [None, [], "task", 5])

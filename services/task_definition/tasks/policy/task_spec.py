@@ -11,22 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from services.task_definition.tasks.policy.event_service import event_service_column, events_per_range, use_jumbo
-from services.task_definition.tasks.policy.placeholder_checks import placeholder_problems
 from services.task_definition.tasks.policy.points import rules_of_search
-from services.task_definition.tasks.policy.task_parameters.refused import REFUSED, SAYS_NO
 from services.task_definition.tasks.policy.task_parameters.table import TaskParameters, with_numbers
-from services.task_definition.tasks.policy.task_spec_checks import checks_between_fields, units_of_malformed
+from services.task_definition.tasks.policy.task_spec_checks import problems_between_fields
 from services.task_definition.tasks.policy.task_spec_items import Item
-from services.task_definition.tasks.policy.task_spec_parts import check_items, model_of, readable_part
+from services.task_definition.tasks.policy.task_spec_parts import form_in_steps
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
 from shared.model.architecture import image_of_command_line, platform_and_image
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.steps import Steps, at_once
-from shared.model.task_spec_problems import problem, unstorable_in_steps
+from shared.model.task_spec_problems import problem
 from shared.task.in_effect import SplitRules, rules_of
 from shared.task.rules import TO_PREPROCESS
 from shared.task.stored import stored_rules
@@ -154,9 +150,7 @@ class TaskSpec:
         """Columns of `tasks` that follow from the JSON alone (share, resource type and work queue do not)."""
         given, default = self.parameters, self.defaults
         row: dict[str, Any] = {name: getattr(given, name) for name in _COLUMNS}
-        architecture = given.architecture
-        row["architecture"] = orjson.dumps(architecture).decode() if isinstance(architecture, dict) else architecture
-        row["architecture"], row["container_name"] = self._platform_and_image(row["architecture"])
+        row["architecture"], row["container_name"] = self._platform_and_image(given.stated_architecture())
         row["ram_count"] = default.ram_count if given.ram_count is None else given.ram_count
         stated_unit = given.ram_unit or given.ram_count_unit
         row["ram_unit"] = stated_unit or (default.ram_unit if given.ram_count is None else "MB")
@@ -247,26 +241,9 @@ def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
     if not isinstance(parameters, Mapping):
         raise InvalidTask([problem("task_parameters", parameters, "allowed: an object")])
     parameters = with_numbers(parameters)
-    rest = {name: value for name, value in parameters.items() if name not in REFUSED}
-    problems = [
-        problem(name, parameters[name], REFUSED[name])
-        for name in parameters
-        if name in REFUSED and parameters[name] not in SAYS_NO
-    ]
-    unstorable = yield from unstorable_in_steps(parameters)
-    wrong = yield from check_items(rest)
-    model, others = model_of(rest, [*problems, *wrong])
-    if model is None:
-        told = {one.field for one in others}
-        others += [one for one in units_of_malformed(parameters) if one.field not in told]
-        readable = readable_part(rest, [*others, *unstorable])
-        if readable is not None:
-            others += [one for one in placeholder_problems(readable) if one is not None]
-        raise InvalidTask([*others, *(one for one in unstorable if one.field not in told)])
-    if unstorable:
-        raise InvalidTask([*problems, *unstorable])
-    spec = TaskSpec(model, dict(parameters))
-    problems += yield from checks_between_fields(model, spec.columns())
-    if problems:
+    form = yield from form_in_steps(parameters)
+    problems = [*form.problems, *(yield from problems_between_fields(form))]
+    spec = TaskSpec(form.given, dict(parameters)) if form.is_whole else None
+    if spec is None or problems:
         raise InvalidTask(problems, spec)
     return spec

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from services.task_definition.data.policy.allowed_names import (
     CATALOGUE_NAMES,
@@ -23,7 +21,8 @@ from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
 from services.task_definition.tasks.policy.segments import segment_problems
 from services.task_definition.tasks.policy.task_parameters.table import TaskParameters
 from services.task_definition.tasks.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
-from shared.model.architecture import InvalidArchitecture, parse_architecture
+from services.task_definition.tasks.policy.task_spec_parts import Form, as_far_as_readable
+from shared.model.architecture import InvalidArchitecture, parse_architecture, platform_and_image
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.names import UNMERGED_PREFIX, WILDCARD, scope_of
 from shared.model.problems import FieldProblem
@@ -34,91 +33,89 @@ from shared.model.units import UnknownUnit, parse_cpu_time, parse_io, parse_outp
 MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
 #: a dataset of a site has its number behind the name, and one in a container of its own name that of its task
 MAX_NUMBERS = 2 * len(".1234567890123456789")
-Row = Mapping[str, Any]
 #: how the field's client begins the value of an output that is an expression (prun --outputs "regex|...")
 _BY_EXPRESSION = "regex|"
-_AMOUNTS = ("ram_count", "merge_ram_count", "out_disk_count", "work_disk_count", "cpu_time", "io_intensity", "disk_io")
-_UNITS = {
-    "ram_unit": "ramUnit", "merge_ram_unit": "mergeRamUnit", "out_disk_unit": "outDiskUnit",
-    "work_disk_unit": "workDiskUnit", "cpu_time_unit": "cpuTimeUnit", "io_intensity_unit": "ioIntensityUnit",
-    "disk_io_unit": "diskIOUnit",
-}  # fmt: skip
+Check = Callable[[TaskParameters], Iterable[FieldProblem | None]]
 
 
-def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[FieldProblem]]:
+def problems_between_fields(form: Form) -> Steps[list[FieldProblem]]:
     """Every problem that no single field shows, an item in each step.
 
-    `columns` are those of `tasks`, defaults filled in.
+    A check that asks for a field that is wrong itself says nothing.
     """
-    found: list[FieldProblem] = [
-        *units_of(columns),
-        *_architecture(columns),
-        *_input(given),
-        *_limits(given),
-        *_middle_names(given),
-        *unknown_yet_problems(given),
-    ]
-    found += event_service_problems(given)
-    found += point_problems(given)
-    found += [*job_xml_problems(given), *segment_problems(given)]
-    if not is_task_name(given.task_name):
-        found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
-    for index, item in enumerate(given.job_parameters):
+    found: list[FieldProblem] = []
+    for check in _CHECKS:
+        found += _told(check, form.given)
+    for place, item in form.items:
         yield
-        found += _item(f"jobParameters.{index}", item)
-    for name, item in given.named_logs():
-        yield
-        allowed = FINAL_OUTPUT_TYPES if name == "log_merge" else ("log",)
-        if item.param_type not in (None, *allowed):
-            told = f"allowed: {', '.join(map(repr, allowed))}"
-            found.append(problem(f"{name}.param_type", item.param_type, told))
-        found += _output(name, item)
-        found += _attributes(name, item)
-    for one in chain(_streams(given), placeholder_problems(given)):
-        if one is None:
-            yield
-        else:
-            found.append(one)
-    if given.log_merge is not None and not given.merge_output and not states_event_service(given):
-        told = "needs mergeOutput = true or event service: it is the log of merge jobs"
-        found.append(problem("log_merge", given.log_merge.dataset, told))
+        found += _item(f"jobParameters.{place}", item)
+    for check in (_logs, _streams, placeholder_problems, _log_of_merge_jobs):
+        for one in as_far_as_readable(check, form.given):
+            if one is None:
+                yield
+            else:
+                found.append(one)
     return found
 
 
-def units_of(row: Row) -> Iterable[FieldProblem]:
-    """The unit of each amount, by brokerage's own conversion; absent amounts have none."""
-    amounts = {name: row.get(name) for name in _AMOUNTS}
-    conversions: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("ramUnit", lambda: parse_ram(amounts["ram_count"], row["ram_unit"])),
-        ("mergeRamUnit", lambda: parse_ram(amounts["merge_ram_count"], row["merge_ram_unit"])),
-        ("outDiskUnit", lambda: parse_output_size(amounts["out_disk_count"], row["out_disk_unit"])),
-        ("workDiskUnit", lambda: parse_size("workDiskCount", amounts["work_disk_count"], row["work_disk_unit"])),
-        ("cpuTimeUnit", lambda: parse_cpu_time(amounts["cpu_time"], row["cpu_time_unit"])),
-        ("ioIntensityUnit", lambda: parse_io("ioIntensity", amounts["io_intensity"], row["io_intensity_unit"])),
-        ("diskIOUnit", lambda: parse_io("diskIO", amounts["disk_io"], row["disk_io_unit"])),
-    )
-    for field, convert in conversions:
+def _told(check: Check, given: TaskParameters) -> Iterable[FieldProblem]:
+    return [one for one in as_far_as_readable(check, given) if one is not None]
+
+
+def _name(given: TaskParameters) -> Iterable[FieldProblem]:
+    if not is_task_name(given.task_name):
+        yield problem("taskName", given.task_name, f"allowed: {TASK_NAMES}")
+
+
+def _logs(given: TaskParameters) -> Iterable[FieldProblem | None]:
+    for name, item in given.named_logs():
+        yield None
+        allowed = FINAL_OUTPUT_TYPES if name == "log_merge" else ("log",)
+        if item.param_type not in (None, *allowed):
+            yield problem(f"{name}.param_type", item.param_type, f"allowed: {', '.join(map(repr, allowed))}")
+        yield from _output(name, item)
+        yield from _attributes(name, item)
+
+
+def _log_of_merge_jobs(given: TaskParameters) -> Iterable[FieldProblem]:
+    if given.log_merge is not None and not given.merge_output and not states_event_service(given):
+        told = "needs mergeOutput = true or event service: it is the log of merge jobs"
+        yield problem("log_merge", given.log_merge.dataset, told)
+
+
+def _unit(field: str, convert: Callable[[TaskParameters], object]) -> Check:
+    """The check of a unit, by brokerage's own conversion; an absent amount has none."""
+
+    def check(given: TaskParameters) -> Iterable[FieldProblem]:
         try:
-            convert()
+            convert(given)
         except UnknownUnit as error:
             yield problem(field, error.unit, f"unknown unit; allowed: {', '.join(error.allowed)}")
         except ValueError as error:
             yield problem(field, None, str(error).removeprefix(f"{field}: "))
 
-
-def units_of_malformed(given: Mapping[str, Any]) -> Iterable[FieldProblem]:
-    """Units in the JSON of a task that has other problems, so that its owner is told of all at once."""
-    units = {column: given.get(field) for column, field in _UNITS.items()}
-    units["ram_unit"] = units["ram_unit"] or given.get("ramCountUnit")
-    return units_of({column: unit if isinstance(unit, str) else None for column, unit in units.items()})
+    return check
 
 
-def _architecture(row: Row) -> Iterable[FieldProblem]:
+_UNITS = (
+    _unit("ramUnit", lambda given: parse_ram(given.ram_count, given.ram_unit or given.ram_count_unit)),
+    _unit("mergeRamUnit", lambda given: parse_ram(given.merge_ram_count, given.merge_ram_unit)),
+    _unit("outDiskUnit", lambda given: parse_output_size(given.out_disk_count, given.out_disk_unit)),
+    _unit("workDiskUnit", lambda given: parse_size("workDiskCount", given.work_disk_count, given.work_disk_unit)),
+    _unit("cpuTimeUnit", lambda given: parse_cpu_time(given.cpu_time, given.cpu_time_unit)),
+    _unit("ioIntensityUnit", lambda given: parse_io("ioIntensity", given.io_intensity, given.io_intensity_unit)),
+    _unit("diskIOUnit", lambda given: parse_io("diskIO", given.disk_io, given.disk_io_unit)),
+)
+
+
+def _architecture(given: TaskParameters) -> Iterable[FieldProblem]:
     """Understood by the same reader that brokerage uses later."""
+    stated = given.stated_architecture()
+    platform = None if stated is None else platform_and_image(stated)[0]
     try:
-        parse_architecture(row.get("architecture"))
+        parse_architecture(platform)
     except InvalidArchitecture as error:
-        yield problem("architecture", row["architecture"], str(error))
+        yield problem("architecture", platform, str(error))
 
 
 def _input(given: TaskParameters) -> Iterable[FieldProblem]:
@@ -173,35 +170,53 @@ def _middle_names(given: TaskParameters) -> Iterable[FieldProblem]:
         yield problem("addNthFieldToLFN", stated, "needs an item of param_type 'input', whose names have fields")
 
 
-def _limits(given: TaskParameters) -> Iterable[FieldProblem]:
+def _most_cores(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.max_core_count is not None and (given.core_count or 1) > given.max_core_count:
         yield problem("maxCoreCount", given.max_core_count, f"allowed: coreCount ({given.core_count}) or more")
+
+
+def _most_failures(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.max_failure and given.max_attempt and given.max_failure > given.max_attempt:
         yield problem("maxFailure", given.max_failure, f"allowed: maxAttempt ({given.max_attempt}) or less")
+
+
+def _files_of_a_job(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.n_files_per_job and given.n_max_files_per_job and given.n_files_per_job > given.n_max_files_per_job:
         yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nMaxFilesPerJob ({given.n_max_files_per_job})")
+
+
+def _growing_boundaries(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.group_boundary in (3, 4) and given.run_until_closed:
         why = "allowed together with runUntilClosed: 1, 2 (files of a boundary may come after its job was made)"
         yield problem("groupBoundaryID", given.group_boundary, why)
-    yield from _dynamic_number_of_events(given)
-    yield from _order_and_short_input(given)
+
+
+def _one_unit_of_memory(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
         yield problem("ramCountUnit", given.ram_count_unit, f"allowed: the same as ramUnit ({given.ram_unit})")
 
 
-def _order_and_short_input(given: TaskParameters) -> Iterable[FieldProblem]:
-    """Rules that count jobs of so many events need that number; rules that contradict each other are refused."""
+def _short_input(given: TaskParameters) -> Iterable[FieldProblem]:
     per_job, per_file = given.n_events_per_job, given.events_per_file()
     if given.skip_short_input and not (per_job and per_file and per_file >= per_job):
         why = "needs nEventsPerJob, and nEventsPerInputFile of as many or more: a file is short of whole jobs"
         yield problem("skipShortInput", True, why)
-    if given.skips_short_output and not (per_job or given.n_files_per_job):
+
+
+def _short_output(given: TaskParameters) -> Iterable[FieldProblem]:
+    if given.skips_short_output and not (given.n_events_per_job or given.n_files_per_job):
         yield problem("skipShortOutput", True, "needs nEventsPerJob or nFilesPerJob: a job is short of that")
-    if given.order_input_by and not per_job:
+
+
+def _order(given: TaskParameters) -> Iterable[FieldProblem]:
+    if given.order_input_by and not given.n_events_per_job:
         yield problem("orderInputBy", given.order_input_by, "needs nEventsPerJob: files are aligned to jobs of so many")
     if given.order_input_by and (given.order_by_lb or given.group_boundary):
         why = "not allowed together with orderByLB or groupBoundaryID, which ask for another order"
         yield problem("orderInputBy", given.order_input_by, why)
+
+
+def _copied_or_read(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.copies_to_scratch and given.allow_input_lan == "only":
         yield problem(
             "useLocalIO", True, "not allowed together with allowInputLAN = only: input is copied or it is not"
@@ -309,3 +324,12 @@ def _streams(given: TaskParameters) -> Iterable[FieldProblem | None]:
         if stream in seen:
             yield problem(f"jobParameters.{index}.value", item.value, f"the placeholder ${{{stream}}} is used twice")
         seen.add(stream)
+
+
+#: what is asked between fields, in the order in which problems are told
+_CHECKS: tuple[Check, ...] = (
+    *_UNITS, _architecture, _input, _most_cores, _most_failures, _files_of_a_job, _growing_boundaries,
+    _dynamic_number_of_events, _short_input, _short_output, _order, _copied_or_read, _one_unit_of_memory,
+    _middle_names, unknown_yet_problems, event_service_problems, point_problems, job_xml_problems, segment_problems,
+    _name,
+)  # fmt: skip

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
+import orjson
 from pydantic import model_validator
 
 from services.task_definition.tasks.policy.task_parameters.identity import CarriedFields, WhatFields
@@ -17,12 +18,18 @@ from shared.task.rules import FormRules, StatedRules
 from shared.task.stored import name_of
 
 _DATASETS_OF_STREAM = re.compile(r"dsFor([A-Za-z0-9_]+)")
+_OTHER_NAMES = {"forceStaged": name_of("copies_to_scratch")}
 
 
 def stream_of(name: str) -> str | None:
     """IN of dsForIN; None where it is another name."""
     found = _DATASETS_OF_STREAM.fullmatch(name)
     return found.group(1) if found else None
+
+
+def name_in_form(name: str) -> str:
+    """The parameter that a name of the JSON is read as: dsFor for dsForIN, useLocalIO for forceStaged."""
+    return _OTHER_NAMES.get(name, name) if stream_of(name) is None else "dsFor"
 
 
 class TaskParameters(CarriedFields, FormRules, WorkFields, NeedsFields, StatedRules, WhatFields):
@@ -35,8 +42,7 @@ class TaskParameters(CarriedFields, FormRules, WorkFields, NeedsFields, StatedRu
         given = without_empty(value)
         if not isinstance(given, dict):
             return given
-        if "forceStaged" in given:
-            given = {**given, name_of("copies_to_scratch"): given["forceStaged"]}
+        given |= {name: given[other] for other, name in _OTHER_NAMES.items() if other in given}
         streams = {name: stream for name in given if (stream := stream_of(str(name))) is not None}
         if not streams:
             return given
@@ -55,6 +61,11 @@ class TaskParameters(CarriedFields, FormRules, WorkFields, NeedsFields, StatedRu
     def granularity(self) -> int | None:
         """Events per range for jobs of a dynamic number of events: minGranularity, nEventsPerRange."""
         return self.min_granularity or self.n_events_per_range
+
+    def stated_architecture(self) -> str | None:
+        """The architecture as a text, also where it was sent as an object."""
+        stated = self.architecture
+        return orjson.dumps(stated).decode() if isinstance(stated, dict) else stated
 
     def events_per_file(self) -> int | None:
         """nEventsPerInputFile or its other name."""
