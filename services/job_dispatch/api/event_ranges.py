@@ -1,7 +1,7 @@
 """Ranges of events over HTTP: /server/panda/getEventRanges and updateEventRanges, /api/v1/event/*.
 
 For pilots, users as pilots of their own jobs, and production, each for the jobs that they acquired; statuses are for
-any caller, errors for whoever may have the details of the task.
+pilots of the VO of the task, its owner and production, errors for whoever may have the details of the task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from shared.web.json_route import JsonRoute
 from shared.web.refusals import NOT_PERMITTED, count_refused
 
 PILOTS = require(access.PILOTS, "user", "pilot", "production", right="modify")
-READER = require(access.DETAILS)
+READER = require(access.PILOTS)
 
 
 class EventRangesApi:

@@ -35,10 +35,11 @@ from services.job_dispatch.store.event_ranges import (
     range_states,
     take_ranges,
     take_ranges_of_task,
+    whose_tasks,
 )
 from services.job_dispatch.store.jobs import LockedJob, Store
 from shared.auth import Caller, access
-from shared.auth.access import DETAILS, Whose
+from shared.auth.access import DETAILS, PILOTS, Whose
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -130,10 +131,17 @@ class EventRanges:
             return await count_ready(work.connection, task, job_id)
 
     async def states(self, caller: Caller, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
-        """Read ranges of (task, job); errors of those whose details are the caller's."""
+        """Read ranges of (task, job) of tasks whose pilot the caller may be.
+
+        Errors are told to who may have the details. Ranges of other jobs are not read: they are told like those of jobs
+        that do not exist.
+        """
         async with self._database.read() as connection:
-            found = await range_states(connection, pairs)
-        return [one if DETAILS.allows(caller, one.whose) else one.without_errors() for one in found]
+            whose = await whose_tasks(connection, [task_id for task_id, _ in pairs])
+            seen = {task_id for task_id, one in whose.items() if PILOTS.allows(caller, one)}
+            found = await range_states(connection, [pair for pair in pairs if pair[0] in seen])
+        in_full = {task_id for task_id in seen if DETAILS.allows(caller, whose[task_id])}
+        return [one if one.range_id.task_id in in_full else one.without_errors() for one in found]
 
     async def report(self, caller: Caller, reports: Sequence[RangeReport], version: int) -> RangeAnswers:
         """Judge what pilots say of ranges, one after another, and store it in one transaction.

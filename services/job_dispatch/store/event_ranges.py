@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -71,7 +71,6 @@ class RangeState(NamedTuple):
     status: EventRangeStatus
     error_code: int | None
     error_diag: str | None
-    whose: Whose = Whose()
 
     def without_errors(self) -> RangeState:
         """What those see of it who may not have the details of its task."""
@@ -242,6 +241,12 @@ async def note_files(connection: asyncpg.Connection, files: Sequence[WrittenFile
     return {(row["job_id"], row["lfn"]): row["zip_row_id"] for row in rows}
 
 
+async def whose_tasks(connection: asyncpg.Connection, task_ids: Iterable[int]) -> dict[int, Whose]:
+    """Read whose these tasks are; without those that there are not."""
+    rows = await SQL.rows(connection, "whose_tasks", task_ids=sorted(set(task_ids)))
+    return {row["task_id"]: Whose.of(row["owner"], row["vo"]) for row in rows}
+
+
 async def range_states(connection: asyncpg.Connection, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
     """Read ranges of (task, job); at most `MOST_TOLD`."""
     distinct = sorted(set(pairs))
@@ -252,7 +257,7 @@ async def range_states(connection: asyncpg.Connection, pairs: Sequence[tuple[int
     return [
         RangeState(
             RangeId(row["task_id"], row["job_id"], row["file_id"], row["job_process_id"], row["attempt_nr"]),
-            STATUS_OF_CODE[row["status"]], row["error_code"], row["error_diag"], Whose.of(row["owner"], row["vo"]),
+            STATUS_OF_CODE[row["status"]], row["error_code"], row["error_diag"],
         )
         for row in rows
     ]  # fmt: skip

@@ -171,12 +171,15 @@ ON CONFLICT (job_id, lfn) DO UPDATE SET
     n_events = excluded.n_events, path_convention = excluded.path_convention
 RETURNING job_id, lfn, zip_row_id;
 
+-- name: whose_tasks
+-- Whose tasks are, to decide of which of their jobs ranges are told. The key of tasks.
+-- told by: PILOTS
+SELECT task_id, user_name AS owner, vo FROM tasks WHERE task_id = ANY(:task_ids::bigint[]);
+
 -- name: statuses
--- Ranges that jobs have or had, with whose their task is. Index event_ranges_job.
--- told by: DETAILS
-SELECT r.task_id, r.job_id, r.file_id, r.job_process_id, r.attempt_nr, r.status, r.error_code, r.error_diag,
-       t.user_name AS owner, t.vo
+-- Ranges that jobs have or had. Index event_ranges_job.
+-- told by: PILOTS
+SELECT r.task_id, r.job_id, r.file_id, r.job_process_id, r.attempt_nr, r.status, r.error_code, r.error_diag
   FROM unnest(:task_ids::bigint[], :job_ids::bigint[]) AS w (task_id, job_id)
   JOIN event_ranges r ON r.job_id = w.job_id AND r.task_id = w.task_id
-  LEFT JOIN tasks t ON t.task_id = r.task_id
  ORDER BY r.job_id, r.file_id, r.job_process_id, r.attempt_nr DESC LIMIT :at_most;

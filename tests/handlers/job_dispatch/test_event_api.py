@@ -10,6 +10,7 @@ import pytest
 
 from services.job_dispatch.app import Parts
 from shared.auth import Authority
+from tests.applications import application_of
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.handlers.job_dispatch.ranges import add_ranges, statuses
@@ -56,7 +57,7 @@ async def test_ranges_are_counted_taken_reported_and_shown(rows: Rows, pilot: ht
 
 
 @pytest.mark.parametrize("name", ["acquire_event_ranges", "update_event_ranges", "update_single_event_range"])
-async def test_people_may_look_at_ranges_but_neither_take_nor_report_those_of_others(
+async def test_people_neither_take_nor_report_nor_see_ranges_of_others(
     rows: Rows, parts: Parts, authority: Authority, name: str
 ) -> None:
     (job_id,) = await rows.jobs(1, status="running", user_name="bob")
@@ -69,9 +70,35 @@ async def test_people_may_look_at_ranges_but_neither_take_nor_report_those_of_ot
         is_refused = not answer["success"] or answer["data"]["Returns"] == [False]
         assert is_refused and f"job {job_id} is not with a pilot" in answer["message"], answer
         assert await statuses(rows, file_id) == [(1, 10, "ready")]
-        pairs = '[{"task_id": 1, "job_id": 1}]'
+        pairs = f'[{{"task_id": 1, "job_id": {job_id}}}]'
         shown = await alice.get(f"{V1}/get_event_range_statuses", params={"job_task_ids": pairs})
         assert shown.json() == {"success": True, "message": "", "data": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "groups", "seen"),
+    [("alice", "user", ["atlas"], True), ("alice", "user", ["cms"], False), ("bob", "user", ["atlas"], False),
+     ("paul", "production", ["atlas"], True), ("paul", "production", ["cms"], False),
+     ("pilot-2", "pilot", ["atlas"], True), ("pilot-1", "pilot", ["cms"], False), ("olga", "operator", [], True)],
+)  # fmt: skip
+async def test_states_of_ranges_of_a_job_that_is_not_the_callers_are_told_like_those_of_a_job_that_is_not_there(
+    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, groups: list[str], seen: bool
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    file_id = await add_ranges(rows, [job_id], 1)
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE tasks SET vo = 'atlas'")
+        await connection.execute("UPDATE event_ranges SET job_id = $1, error_diag = 'no heap'", job_id)
+    in_full = role != "pilot"
+    state = {"status": "ready", "error": None, "dialog": "no heap" if in_full else None}
+    headers = {"Authorization": f"Bearer {authority.issue(name, [role], groups)}"}
+    transport = httpx.ASGITransport(app=application_of(parts.service, authority))
+    async with httpx.AsyncClient(transport=transport, base_url="http://dispatch", headers=headers) as caller:
+        for job, is_there in ((job_id, True), (job_id + 1, False)):
+            pairs = orjson.dumps([{"task_id": 1, "job_id": job}, {"task_id": 99, "job_id": job}]).decode()
+            answer = (await caller.get(f"{V1}/get_event_range_statuses", params={"job_task_ids": pairs})).json()
+            expected = {str(job): {f"1-{job}-{file_id}-1-10": state}} if seen and is_there else {}
+            assert answer == {"success": True, "message": "", "data": expected}
 
 
 @pytest.mark.parametrize(
