@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import asyncpg
 
 from services.job_dispatch.coalescing import Coalescer, CoalescerLimits
 from services.job_dispatch.parameters import REPORTERS
 from services.job_dispatch.policy.no_match import NoJobs
+from services.job_dispatch.policy.workers import KnownWorker, RowToWrite, WorkerStatus, rows_to_write
 from services.job_dispatch.store.activity import SQL
-from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
@@ -20,45 +18,8 @@ from shared.model.queue import QueueStatus
 from shared.model.queue_vos import vos_of_record
 from shared.snapshot import KnownGrid
 
-#: what a pilot (started, finished) or a factory says about a batch job: no state of a job
-WorkerState = Literal["submitted", "started", "running", "finished"]
 LOOK_UP_EVERY_S = 1.0
 LONGEST_REASON = 500
-
-
-@dataclass(frozen=True)
-class WorkerStatus:
-    """What a pilot states about the batch job it runs in, or a factory (`of_factory`) about one of its.
-
-    `subject`: whose token it came with; `is_trusted`: one with the role production or operator. `vos`: for whom the
-    caller acts, None for every VO. `may_begin`: whether its caller may say that the queue has a worker more, which a
-    pilot in it may.
-    """
-
-    harvester_id: str
-    worker_id: int
-    queue: str
-    status: WorkerState
-    subject: str
-    is_trusted: bool = False
-    of_factory: bool = False
-    n_cores: int = 1
-    vos: frozenset[str] | None = None
-    may_begin: bool = True
-
-    @property
-    def vo(self) -> str:
-        """The VO that the worker is of when it is reported first; "" where the caller acts for several or all."""
-        return next(iter(self.vos)) if self.vos is not None and len(self.vos) == 1 else ""
-
-    def is_for(self, vo: str) -> bool:
-        """Whether the caller acts for the VO of a worker; one of no VO is for everybody."""
-        return self.vos is None or not vo or vo in self.vos
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What names the worker."""
-        return self.harvester_id, self.worker_id
 
 
 class PilotActivity:
@@ -75,7 +36,7 @@ class PilotActivity:
         self._looked_at = float("-inf")
         self._seen: set[str] = set()
         self._workers: Coalescer[WorkerStatus, bool] = Coalescer(
-            self._note_workers, key=lambda one: one.key, limits=CoalescerLimits(concurrency=1)
+            self._note_workers, key=lambda one: one.number, limits=CoalescerLimits(concurrency=1)
         )
         self._got_nothing: dict[tuple[str, str], tuple[int, str]] = {}
         self.known_queues: dict[str, QueueStatus] = {}
@@ -136,61 +97,59 @@ class PilotActivity:
         return await self._workers.submit(status)
 
     async def workers(self, statuses: Sequence[WorkerStatus]) -> frozenset[tuple[str, int]]:
-        """Store the states of many workers of a factory; the keys of those that were noted.
+        """Store the states of many workers of a factory; the numbers of those that were noted.
 
         Of two that are said of one worker the later counts.
         """
-        last = list({one.key: one for one in statuses}.values())
+        last = list({one.number: one for one in statuses}.values())
         noted = await self._note_workers(last) if last else ()
-        return frozenset(one.key for one, is_noted in zip(last, noted, strict=True) if is_noted)
+        return frozenset(one.number for one, is_noted in zip(last, noted, strict=True) if is_noted)
 
     async def _note_workers(self, workers: Sequence[WorkerStatus]) -> Sequence[bool]:
         async with self._database.begin(reason="worker status") as work:
-            reporters = await self._reporters(work, workers)
-            ordered = sorted((one for one in workers if one.key in reporters), key=lambda one: one.key)
+            known = await _known_workers(work, workers)
+            named = self._parameters.read(REPORTERS)
+            told = {one.number: rows_to_write(one, known.get(one.number, ()), named) for one in workers}
+            ordered = sorted(((one, row) for one in workers for row in told[one.number]), key=_in_order)
+            released = [one for one, row in ordered if row.is_released]
+            if released:
+                await SQL.run(
+                    work.connection,
+                    "release_workers",
+                    harvester_ids=[one.harvester_id for one in released],
+                    worker_ids=[one.worker_id for one in released],
+                )
             await SQL.run(
                 work.connection,
                 "note_workers",
-                harvester_ids=[one.harvester_id for one in ordered],
-                worker_ids=[one.worker_id for one in ordered],
-                queues=[one.queue for one in ordered],
-                statuses=[one.status for one in ordered],
-                subjects=[reporters[one.key] for one in ordered],
-                n_cores=[one.n_cores for one in ordered],
-                vos=[one.vo for one in ordered],
+                harvester_ids=[one.harvester_id for one, _ in ordered],
+                worker_ids=[one.worker_id for one, _ in ordered],
+                queues=[one.queue for one, _ in ordered],
+                statuses=[one.status for one, _ in ordered],
+                subjects=[row.subject for _, row in ordered],
+                n_cores=[one.n_cores for one, _ in ordered],
+                vos=[row.vo for _, row in ordered],
             )
-        return [one.key in reporters for one in workers]
-
-    async def _reporters(self, work: UnitOfWork, workers: Sequence[WorkerStatus]) -> dict[tuple[str, int], str | None]:
-        """Read who reported each worker first, for workers that their callers may report.
-
-        A worker belongs to the pilot that reported it first; until then, to none. Others may report it if the
-        configuration names them for the worker's queue, or with the role production or operator; factories are such.
-        Workers are of the VO that their first reporter acts for: who acts for others reports none of them, unless the
-        configuration names them. How many workers a queue has decides how many jobs of all its VOs go there: a factory
-        that brings one acts for all of these.
-        """
-        rows = await SQL.rows(
-            work.connection,
-            "reporters_of_workers",
-            harvester_ids=[one.harvester_id for one in workers],
-            worker_ids=[one.worker_id for one in workers],
-        )
-        known = {(row["harvester_id"], row["worker_id"]): row for row in rows}
-        named = self._parameters.read(REPORTERS)
-        found: dict[tuple[str, int], str | None] = {}
-        for one in workers:
-            row = known.get(one.key)
-            owner = row["subject"] if row is not None else None
-            is_theirs = row is None or one.is_for(row["vo"])
-            if is_theirs and not one.of_factory and owner in (None, one.subject):
-                found[one.key] = one.subject
-                continue
-            queue = one.queue if row is None or owner is None else row["queue"]
-            brings = row is None or not row["vo"] or row["queue"] != one.queue
-            if (is_theirs and one.is_trusted and (one.may_begin or not brings)) or is_named(named, queue, one.subject):
-                found[one.key] = owner
-        return found
+        return [bool(told[one.number]) for one in workers]
 
     async def close(self) -> None:
         await self._workers.close()
+
+
+async def _known_workers(work: UnitOfWork, workers: Sequence[WorkerStatus]) -> dict[tuple[str, int], list[KnownWorker]]:
+    rows = await SQL.rows(
+        work.connection,
+        "reporters_of_workers",
+        harvester_ids=[one.harvester_id for one in workers],
+        worker_ids=[one.worker_id for one in workers],
+    )
+    found: dict[tuple[str, int], list[KnownWorker]] = {}
+    for row in rows:
+        known = KnownWorker(row["vo"], row["queue"], row["subject"], row["status"])
+        found.setdefault((row["harvester_id"], row["worker_id"]), []).append(known)
+    return found
+
+
+def _in_order(told: tuple[WorkerStatus, RowToWrite]) -> tuple[str, int, str]:
+    one, row = told
+    return *one.number, row.vo

@@ -11,12 +11,13 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from pydantic import BeforeValidator, Field, ValidationError
 
-from services.job_dispatch.acquire.activity import PilotActivity, WorkerState, WorkerStatus
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.body import INNER, MIB, fields_of
 from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.measured import CORES
 from services.job_dispatch.api.reported import vos_of_reporter
 from services.job_dispatch.api.requests import FAILED, BadRequest, Name, RequestFields, parse, shown, whole
+from services.job_dispatch.policy.workers import WorkerState, WorkerStatus
 from shared.auth import Caller, access, require
 from shared.model.problems import FieldProblem
 from shared.model.whole_numbers import LARGEST_ID

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from services.job_dispatch.acquire.activity import WorkerStatus
 from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.workers import WorkerStatus
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem_of_error
 from shared.model.whole_numbers import LARGEST_ID, LARGEST_INT8

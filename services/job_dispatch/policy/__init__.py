@@ -14,6 +14,6 @@
 `inputs`              whether a job can start where it was sent; `outputs` where it goes when it has ended
 `commands`            what a command on a task does to its jobs; `reordering` to those that wait
 `user_caps`           whose jobs are held back; `priority_balance` whose are raised
-`event_ranges`        what a report does to a range of events
+`event_ranges`        what a report does to a range of events; `workers` which worker a report is about
 ====================  =============================================================================================
 """

@@ -12,22 +12,30 @@ ON CONFLICT (queue, why)
 DO UPDATE SET n_pilots = known.n_pilots + excluded.n_pilots, reason = excluded.reason, last_at = excluded.last_at;
 
 -- name: reporters_of_workers
--- Whose these workers are (nobody's until a pilot reports one), of which VO, and at which queue.
-SELECT w.harvester_id, w.worker_id, w.queue, w.subject, w.vo
+-- Workers of these numbers, of every VO: whose they are (nobody's until a pilot reports one), and at which queue. The
+-- beginning of the key of workers.
+SELECT w.harvester_id, w.worker_id, w.vo, w.queue, w.subject, w.status
   FROM unnest(:harvester_ids::text[], :worker_ids::bigint[]) AS told (harvester_id, worker_id)
-  JOIN workers w USING (harvester_id, worker_id);
+  JOIN workers w USING (harvester_id, worker_id)
+ ORDER BY w.vo;
 
 -- name: vos_of_queues
 -- The VOs that records of queues name. The key of queues.
 SELECT queue, data->'vo_name' AS vo_name FROM queues_in_force WHERE queue = ANY(:queues::text[]);
+
+-- name: release_workers
+-- Workers of several VOs that pilots of one begin: each is written anew, as that VO's.
+DELETE FROM workers w USING unnest(:harvester_ids::text[], :worker_ids::bigint[]) AS begun (harvester_id, worker_id)
+ WHERE w.harvester_id = begun.harvester_id AND w.worker_id = begun.worker_id AND w.vo = ''
+   AND w.subject IS NULL AND w.status <> 'finished';
 
 -- name: note_workers
 -- The latest state of batch jobs; one that finished stays so, and one that began is not submitted any more.
 INSERT INTO workers (harvester_id, worker_id, queue, status, subject, n_cores, vo)
 SELECT * FROM unnest(:harvester_ids::text[], :worker_ids::bigint[], :queues::text[], :statuses::text[],
                      :subjects::text[], :n_cores::int[], :vos::text[])
-ON CONFLICT (harvester_id, worker_id)
+ON CONFLICT (harvester_id, worker_id, vo)
 DO UPDATE SET queue = excluded.queue, status = excluded.status, subject = excluded.subject, n_cores = excluded.n_cores,
-              vo = coalesce(nullif(workers.vo, ''), excluded.vo), updated_at = orrery_now()
+              updated_at = orrery_now()
  WHERE workers.status <> 'finished' AND (workers.subject IS NULL OR workers.subject = excluded.subject)
    AND (excluded.status <> 'submitted' OR workers.status = 'submitted');

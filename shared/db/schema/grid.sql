@@ -112,7 +112,7 @@ FROM queue_slots
 WHERE valid_until IS NULL OR valid_until > orrery_now()
 GROUP BY queue;
 
--- Batch jobs that Harvester submitted for pilots.
+-- Batch jobs that Harvester submitted for pilots. Factories of two VOs may count alike: a number is of one VO.
 CREATE TABLE workers (
     harvester_id text NOT NULL,                -- which Harvester
     worker_id bigint NOT NULL,                 -- its number for the worker
@@ -121,8 +121,8 @@ CREATE TABLE workers (
     n_cores int NOT NULL DEFAULT 1,            -- how many cores it has
     updated_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it was last reported
     subject text,                              -- whose token reported it first: nobody else may; NULL: not noted
-    vo text NOT NULL DEFAULT '',               -- for which VO the first reporter acted; '': several
-    PRIMARY KEY (harvester_id, worker_id)
+    vo text NOT NULL DEFAULT '',               -- of this VO; '': its factory acts for several, and no pilot began it
+    PRIMARY KEY (harvester_id, worker_id, vo)
 );
 CREATE INDEX workers_queue ON workers (queue, status);
 

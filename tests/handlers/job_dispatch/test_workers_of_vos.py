@@ -1,4 +1,4 @@
-"""Who acts for one VO reports no workers of another one, and decides nothing for all of them."""
+"""A number names a worker of one VO: who acts for another one neither reports nor takes it."""
 
 from __future__ import annotations
 
@@ -44,21 +44,54 @@ async def is_of(rows: Rows, *vos: str) -> None:
 
 async def stored(rows: Rows) -> list[tuple[Any, ...]]:
     async with rows.database.read() as connection:
-        return [tuple(one) for one in await connection.fetch("SELECT status, subject, vo FROM workers")]
+        return [tuple(one) for one in await connection.fetch("SELECT status, subject, vo FROM workers ORDER BY vo")]
 
 
-async def test_production_of_another_vo_says_nothing_of_a_worker_that_a_pilot_of_its_own_began(
+async def test_production_and_pilots_of_another_vo_say_nothing_of_a_worker_that_a_pilot_began(
     rows: Rows, parts: Parts, authority: Authority
 ) -> None:
     ann = ("ann", "pilot", ["atlas"])
     assert await told(parts, authority, ann, "started")
     for other in (("paul", "production", ["cms"]), ("ben", "pilot", ["cms"])):
-        assert not await told(parts, authority, other, "finished")
         assert not await told(parts, authority, other, "finished", factory=True)
     assert await stored(rows) == [("started", "ann", "atlas")]
     assert await told(parts, authority, ("olga", "operator", ["cms"]), "started")
+    assert await told(parts, authority, ("ben", "pilot", ["cms"]), "finished"), "of a worker of his own VO"
+    assert not await told(parts, authority, ("paul", "pilot", ["cms"]), "started")
+    assert await stored(rows) == [("started", "ann", "atlas"), ("finished", "ben", "cms")]
     assert await told(parts, authority, ("pia", "production", ["atlas"]), "finished", factory=True)
-    assert await stored(rows) == [("finished", "ann", "atlas")]
+    assert await stored(rows) == [("finished", "ann", "atlas"), ("finished", "ben", "cms")]
+
+
+@pytest.mark.parametrize("of_queue", [["atlas"], ["atlas", "cms"]])
+async def test_a_pilot_of_another_vo_takes_no_number_that_a_factory_uses_next(
+    rows: Rows, parts: Parts, authority: Authority, of_queue: list[str]
+) -> None:
+    """The factory acts for the VOs of its queue; a pilot of cms, who is the first to report, knows how it counts."""
+    await is_of(rows, *of_queue)
+    factory, thief, ann = ("factory", "production", of_queue), ("ben", "pilot", ["cms"]), ("ann", "pilot", ["atlas"])
+    assert await told(parts, authority, thief, "finished")
+    assert await told(parts, authority, factory, "submitted", factory=True)
+    assert await told(parts, authority, thief, "started")
+    assert await told(parts, authority, ann, "started")
+    assert ("started", "ann", "atlas") in await stored(rows)
+    assert await told(parts, authority, ann, "finished")
+    assert await told(parts, authority, factory, "finished", factory=True)
+    assert await stored(rows) == [("finished", "ann", "atlas"), ("finished", "ben", "cms")]
+
+
+async def test_a_worker_of_a_factory_of_several_vos_is_of_the_vo_whose_pilot_begins_it(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    await is_of(rows, "atlas", "cms")
+    factory = ("factory", "production", ["atlas", "cms"])
+    assert await told(parts, authority, factory, "submitted", factory=True)
+    assert await stored(rows) == [("submitted", None, "")]
+    assert await told(parts, authority, ("ben", "pilot", ["cms"]), "started")
+    assert await stored(rows) == [("started", "ben", "cms")]
+    assert await told(parts, authority, ("ann", "pilot", ["atlas"]), "started"), "whoever it was for"
+    assert await told(parts, authority, factory, "finished", factory=True)
+    assert await stored(rows) == [("finished", "ann", "atlas"), ("finished", "ben", "cms")]
 
 
 async def test_a_worker_that_a_factory_of_a_vo_submitted_is_begun_by_a_pilot_of_that_vo(
@@ -66,10 +99,10 @@ async def test_a_worker_that_a_factory_of_a_vo_submitted_is_begun_by_a_pilot_of_
 ) -> None:
     await is_of(rows, "atlas")
     assert await told(parts, authority, ("factory", "production", ["atlas"]), "submitted", factory=True)
-    assert not await told(parts, authority, ("ben", "pilot", ["cms"]), "started")
-    assert await stored(rows) == [("submitted", None, "atlas")]
+    assert await told(parts, authority, ("ben", "pilot", ["cms"]), "started"), "one of his own VO"
+    assert await stored(rows) == [("submitted", None, "atlas"), ("started", "ben", "cms")]
     assert await told(parts, authority, ("ann", "pilot", ["atlas", "cms"]), "started")
-    assert await stored(rows) == [("started", "ann", "atlas")]
+    assert await stored(rows) == [("started", "ann", "atlas"), ("started", "ben", "cms")]
 
 
 @pytest.mark.parametrize(
