@@ -67,7 +67,7 @@ class ChunkHandlers:
         if request is None:
             return
         request, decision = await self._decide(request, event, work)
-        for_jumbo = _choices(jumbo_queues(self._snapshot.world, request, decision))
+        for_jumbo = _choices(jumbo_queues(self._snapshot.world.of_vo(request.vo), request, decision))
         decision_id = await self._store.save(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
@@ -106,7 +106,7 @@ class ChunkHandlers:
             work,
             "queue",
             request.task_id,
-            causes_of(decision, floor=floor, has_input=has_input),
+            causes_of(decision, vo=request.vo, floor=floor, has_input=has_input),
             decision.retry_at,
             n_jobs=request.n_jobs,
             decision_id=decision_id,
@@ -148,16 +148,16 @@ class ChunkHandlers:
         return analysis_input(row, history, usage, own, self._parameters)
 
     async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> tuple[JobRequest, Decision]:
-        """Decide on the world in memory; before saying no, on a world that is certainly current."""
+        """Decide on the world in memory as the VO sees it; before saying no, on one that is certainly current."""
         policy = self._find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
         self._snapshot.withdraw(event.chunk_id)
         seed = self._random.getrandbits(SEED_BITS)
-        decision = policy.decide(self._snapshot.world, request, seed)
+        decision = policy.decide(self._snapshot.world.of_vo(request.vo), request, seed)
         if not decision.chosen and await self._snapshot.refresh(work.connection):
             request = await self._load(event, work) or request
-            decision = policy.decide(self._snapshot.world, request, seed)
+            decision = policy.decide(self._snapshot.world.of_vo(request.vo), request, seed)
         weights = {label: one.weight for label, one in zip(decision.chosen, decision.candidates, strict=True)}
-        self._snapshot.assign(event.chunk_id, expected_of_chunk(weights, request.n_jobs))
+        self._snapshot.assign(event.chunk_id, expected_of_chunk(weights, request.n_jobs), vo=request.vo)
         return request, decision
 
     def _count(self, decision: Decision) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -126,31 +126,32 @@ class QueueWaking:
         chosen: dict[Part, Wake],
         now: datetime,
     ) -> float:
-        """Choose tasks for the room at one row, in order, until it is taken; the room that there was.
+        """Choose tasks for the room of each VO at one row, in order, until it is taken; the most that there was.
 
         0 if nobody is held.
         """
         world, since = self._snapshot.world, self._waker.dirty[label]
-        groups: list[Group] = []
-        most = 0.0
+        groups, most = defaultdict[str, list[Group]](list), defaultdict[str, float](float)
         for held, members in index.held_at(label).items():
             jobs = room(world, row, held, now) if members else 0.0
             if jobs > 0:
-                most = max(most, jobs)
-                groups.extend(members.values())
+                most[held.vo] = max(most[held.vo], jobs)
+                groups[held.vo].extend(members.values())
         n_held = 0
-        for one in index.in_order(groups, need):
-            n_held += 1
-            if taken[label] >= most or len(chosen) >= AT_ONCE:
-                break
-            if one.key not in chosen:
-                chosen[one.key] = Wake(one.key, one.wake_nr, ROOM, since, label)
-                taken[label] += one.n_jobs
-                given[one.gshare] += one.n_jobs
-        return most if n_held else 0.0
+        for vo, of_vo in groups.items():
+            room_of_vo = _room_of(label, vo)
+            for one in index.in_order(of_vo, need):
+                n_held += 1
+                if taken[room_of_vo] >= most[vo] or len(chosen) >= AT_ONCE:
+                    break
+                if one.key not in chosen:
+                    chosen[one.key] = Wake(one.key, one.wake_nr, ROOM, since, label)
+                    taken[room_of_vo] += one.n_jobs
+                    given[one.gshare] += one.n_jobs
+        return max(most.values()) if n_held else 0.0
 
     def _taken(self, index: WaitIndex, now: datetime) -> tuple[Counter[str], int]:
-        """Jobs for which tasks were woken, by row, that no statistics have yet; and tasks of slices not decided."""
+        """Jobs for which tasks were woken, by row and VO, that no statistics have yet; tasks of slices not decided."""
         taken, in_slices = Counter[str](), 0
         for one in list(index.woken.values()):
             at = one.placed_at or one.woken_at
@@ -161,7 +162,7 @@ class QueueWaking:
             if at is None or now - at > limit or is_seen:
                 index.drop(one.key)
             elif one.woken_for is not None:
-                taken[one.woken_for] += one.n_jobs
+                taken[_room_of(one.woken_for, one.vo)] += one.n_jobs
             else:
                 in_slices += 1
         return taken, in_slices
@@ -266,6 +267,11 @@ class QueueWaking:
             return False
         self._looked_at[what] = now
         return True
+
+
+def _room_of(label: str, vo: str) -> str:
+    """The room of a VO at a row: its jobs alone take of it."""
+    return f"{label} {vo}"
 
 
 async def _usage_of(work: UnitOfWork, query: str, kind: str, owners: Iterable[str]) -> dict[str, Any]:

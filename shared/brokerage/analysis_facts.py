@@ -31,6 +31,7 @@ class TaskFacts:
     user_name: str
     working_group: str
     gshare: str
+    vo: str = ""
     progress: TaskProgress = field(default_factory=TaskProgress)
     queues_used: frozenset[str] = frozenset()
     avoid_vp: bool = False
@@ -40,7 +41,7 @@ class TaskFacts:
 class AnalysisFacts:
     """Arrays have one number for each row of the columns, that of its queue.
 
-    Jobs are those of the task's share.
+    Jobs are those of the task's VO and share; class and starts of a queue are of all VOs.
     """
 
     task: TaskFacts
@@ -90,7 +91,8 @@ def _sum(rows: Iterable[tuple[str, float]]) -> dict[str, float]:
 def analysis_facts(given: AnalysisInput, columns: QueueColumns, now: datetime) -> AnalysisFacts:
     """Derive everything for one task."""
     task, limits, usage = given.task, given.limits, given.usage
-    here = {queue: one.shares[task.gshare] for queue, one in usage.queues.items() if task.gshare in one.shares}
+    share = (task.vo, task.gshare)
+    here = {queue: one.shares[share] for queue, one in usage.queues.items() if share in one.shares}
     mine = [row for row in given.own.counts if row.gshare == task.gshare]
     site_class = classify_sites({queue: one.waits for queue, one in usage.queues.items()}, now)
     slots_hi, slots_mid = _slots(given.own.counts, site_class)
@@ -177,7 +179,7 @@ def share_usage(usage: Usage) -> float:
     """
     running: dict[str, int] = {}
     for queue in usage.queues.values():
-        for gshare, counts in queue.shares.items():
+        for (_, gshare), counts in queue.shares.items():
             running[gshare] = running.get(gshare, 0) + counts.running_cores
     total, top = sum(running.values()), usage.level_1.get(USER_SHARE, USER_SHARE)
     below = sum(cores for gshare, cores in running.items() if usage.level_1.get(gshare, gshare) == top)

@@ -5,7 +5,7 @@ Replaced as a whole or for the queues that changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -25,12 +25,13 @@ _PLACE = {state: place for place, state in enumerate(STATES)} | {"sent": STATES.
 
 @dataclass(frozen=True)
 class JobCount:
-    """So many jobs of one resource type at one queue in one state."""
+    """So many jobs of one VO ("": of none) and resource type at one queue in one state."""
 
     queue: str
     resource_type: str
     status: JobStatus
     n_jobs: int
+    vo: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,21 @@ class Activity:
 
 @dataclass(frozen=True)
 class Load:
-    """`counts`: states x rows. Times are seconds since 1970, NaN for never. `n_slots`: -1 where not set.
+    """How busy the rows are: for everybody, or for one VO (`of_vo`), as each decision sees it.
 
-    Numbers that a unified queue has as a whole, of workers and of slots, are divided evenly among its rows.
-    `disk_io_kb_s`: mean of the running jobs for each core, NaN where it was not measured. `known_since_s`: since when
-    signs of life are noted for the row; nothing can be said about a queue's silence before that.
+    `counts`: states x rows, of the jobs of all VOs, or of the one that is looked at: what a limit compares, running and
+    waiting jobs alike, is of the VO whose work is placed, so that no VO's waiting jobs keep a queue from another one.
+    `counts_of_vos`: of each VO that has jobs. Everything else is of the queue as a whole, whoever's jobs it has: its
+    pilots, the last start of a job, workers, slots, and the disk IO of running jobs, which are physical.
+
+    Times are seconds since 1970, NaN for never. `n_slots`: -1 where not set. Numbers that a unified queue has as a
+    whole, of workers and of slots, are divided evenly among its rows. `disk_io_kb_s`: mean of the running jobs for each
+    core, NaN where it was not measured. `known_since_s`: since when signs of life are noted for the row; nothing can be
+    said about a queue's silence before that.
     """
 
     counts: NDArray[np.int64]
+    counts_of_vos: Mapping[str, NDArray[np.int64]]
     last_pilot_s: NDArray[np.float64]
     last_job_start_s: NDArray[np.float64]
     n_workers: NDArray[np.float64]
@@ -74,12 +82,24 @@ class Load:
         known = self.known_since_s[~np.isnan(self.known_since_s)]
         return float(known.min()) if len(known) else float("nan")
 
-    def with_assigned(self, jobs: Mapping[int, int]) -> Load:
-        """A copy with so many more jobs in state defined, by row: decided, but not yet in the statistics."""
+    def of_vo(self, vo: str) -> Load:
+        """The load as work of one VO sees it; no array is copied."""
+        counts = self.counts_of_vos.get(vo)
+        return replace(self, counts=np.zeros_like(self.counts) if counts is None else counts)
+
+    def with_assigned(self, jobs: Mapping[tuple[str, int], int]) -> Load:
+        """A copy with so many more jobs in state defined, by VO and row.
+
+        They are decided, but not yet in the statistics.
+        """
         counts = self.counts.copy()
-        for row, n_jobs in jobs.items():
+        of_vos = dict(self.counts_of_vos)
+        for vo in {vo for vo, _ in jobs}:
+            of_vos[vo] = of_vos[vo].copy() if vo in of_vos else np.zeros_like(counts)
+        for (vo, row), n_jobs in jobs.items():
             counts[_PLACE["defined"], row] += n_jobs
-        return replace(self, counts=counts)
+            of_vos[vo][_PLACE["defined"], row] += n_jobs
+        return replace(self, counts=counts, counts_of_vos=of_vos)
 
     def __getitem__(self, state: JobStatus) -> NDArray[np.int64]:
         """Jobs in one state, by row."""
@@ -100,6 +120,7 @@ class Load:
         never = np.full(rows, np.nan)
         return cls(
             np.zeros((len(STATES), rows), np.int64),
+            {},
             never,
             never.copy(),
             np.zeros(rows),
@@ -126,6 +147,7 @@ class Load:
         new = replace(
             self,
             counts=self.counts.copy(),
+            counts_of_vos=_counts_of_vos(self.counts_of_vos, self.counts, columns, jobs, wanted),
             last_pilot_s=self.last_pilot_s.copy(),
             last_job_start_s=self.last_job_start_s.copy(),
             n_workers=self.n_workers.copy(),
@@ -133,17 +155,10 @@ class Load:
             disk_io_kb_s=self.disk_io_kb_s.copy(),
             known_since_s=self.known_since_s.copy(),
         )
-        for name in wanted:
-            new.counts[:, columns.rows_of_queue[name]] = 0
-        for count in jobs:
-            place = _PLACE.get(count.status)
-            if place is None or count.queue not in wanted:
-                continue
-            for row in columns.rows_of_queue[count.queue]:
-                if columns.resource_types[row] in ("", count.resource_type):
-                    # Events may be folded out of order: a number below zero is only ever short-lived.
-                    new.counts[place, row] += count.n_jobs
-        np.maximum(new.counts, 0, out=new.counts)
+        rows_of_wanted = [row for name in wanted for row in columns.rows_of_queue[name]]
+        new.counts[:, rows_of_wanted] = 0
+        for counts in new.counts_of_vos.values():
+            new.counts[:, rows_of_wanted] += counts[:, rows_of_wanted]
         for activity in activities:
             if activity.queue in wanted:
                 rows = columns.rows_of_queue[activity.queue]
@@ -155,6 +170,32 @@ class Load:
                 new.disk_io_kb_s[rows] = np.nan if mean is None else mean
                 new.known_since_s[rows] = _seconds(activity.known_since)
         return new
+
+
+def _counts_of_vos(
+    before: Mapping[str, NDArray[np.int64]],
+    like: NDArray[np.int64],
+    columns: QueueColumns,
+    jobs: Iterable[JobCount],
+    wanted: Set[str],
+) -> dict[str, NDArray[np.int64]]:
+    """The counts of each VO, with everything at these queues counted again; without VOs that have no job any more."""
+    found = {vo: counts.copy() for vo, counts in before.items()}
+    rows_of_wanted = [row for name in wanted for row in columns.rows_of_queue[name]]
+    for counts in found.values():
+        counts[:, rows_of_wanted] = 0
+    for one in jobs:
+        place = _PLACE.get(one.status)
+        if place is None or one.queue not in wanted:
+            continue
+        counts = found.setdefault(one.vo, np.zeros_like(like))
+        for row in columns.rows_of_queue[one.queue]:
+            if columns.resource_types[row] in ("", one.resource_type):
+                counts[place, row] += one.n_jobs
+    for counts in found.values():
+        # Events may be folded out of order: a number below zero is only ever short-lived.
+        np.maximum(counts, 0, out=counts)
+    return {vo: counts for vo, counts in found.items() if counts.any()}
 
 
 def _slots(activity: Activity, resource_types: Sequence[str]) -> list[float]:

@@ -31,7 +31,7 @@ class Held:
     `limit`: what was wanted, where it does not follow from the statistics.
 
     `floor`: of the queued jobs of production; None: analysis. `local`: the input is at hand. `capped`: the policy has a
-    cap on queued jobs at all.
+    cap on queued jobs at all. `vo`: of the task, whose jobs alone are compared.
     """
 
     check: str
@@ -39,19 +39,20 @@ class Held:
     floor: int | None = None
     local: bool = False
     capped: bool = True
+    vo: str = ""
 
     def packed(self) -> list[Any]:
-        return [self.check, self.limit, self.floor, self.local, self.capped]
+        return [self.check, self.limit, self.floor, self.local, self.capped, self.vo]
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> Held:
         """The inverse."""
-        check, limit, floor, local, capped = stored
-        return cls(check, float(limit), floor, local, capped)
+        check, limit, floor, local, capped, vo = stored
+        return cls(check, float(limit), floor, local, capped, vo)
 
-    def sorts(self) -> tuple[str, float, int, bool, bool]:
+    def sorts(self) -> tuple[str, float, int, bool, bool, str]:
         """A key that compares."""
-        return self.check, self.limit, -1 if self.floor is None else self.floor, self.local, self.capped
+        return self.check, self.limit, -1 if self.floor is None else self.floor, self.local, self.capped, self.vo
 
 
 def _cap(world: World, row: int, held: Held) -> float:
@@ -105,7 +106,11 @@ def limit_of(check: str, wanted: float) -> float:
 
 
 def room(world: World, row: int, held: Held, now: datetime) -> float:
-    """Jobs that may be placed at a row before the check or the cap on queued jobs holds again; 0: none."""
+    """Jobs that may be placed at a row before the check or the cap on queued jobs holds again.
+
+    0: none. They are of the VO that was held.
+    """
+    world = world.of_vo(held.vo)
     silence = {"pilots": world.load.last_pilot_s, "inactive": world.load.last_job_start_s}.get(held.check)
     if silence is not None:
         is_silent = not now.timestamp() - float(silence[row]) <= held.limit

@@ -24,7 +24,7 @@ STARTS_KEPT, WAITS_KEPT = timedelta(hours=25), timedelta(days=4)
 
 @dataclass(frozen=True, slots=True)
 class ShareCounts:
-    """Jobs of one share at one queue, running cores, and the users whose jobs they are."""
+    """Jobs of one VO and share at one queue, running cores, and the users whose jobs they are."""
 
     queued: int = 0
     running: int = 0
@@ -34,9 +34,12 @@ class ShareCounts:
 
 @dataclass(frozen=True)
 class QueueUsage:
-    """One queue: counts by share, starts by share and hour, and how long analysis merge jobs wait there."""
+    """One queue: counts by VO and share, starts by share and hour, waits of analysis merge jobs.
 
-    shares: Mapping[str, ShareCounts] = field(default_factory=dict)
+    Starts and waits are of all VOs: how fast the queue is, whoever's jobs it takes.
+    """
+
+    shares: Mapping[tuple[str, str], ShareCounts] = field(default_factory=dict)
     starts: Sequence[tuple[str, datetime, int]] = ()
     waits: SiteWaits = field(default_factory=SiteWaits)
 
@@ -108,26 +111,23 @@ class UsageRows:
         )
 
     def own(self, *, task_id: int, user_name: str, working_group: str, vo: str = "") -> OwnUsage:
-        """What is one task's own.
-
-        Counts of users have no VO in a world file: those of all VOs of a name are one.
-        """
+        """What is one task's own."""
         disk = self.users_of_vos.get((user_name, vo)) or self.users.get(user_name, UserUsage())
         group = self.groups_of_vos.get((working_group, vo)) or self.groups.get(working_group, GroupUsage())
         return OwnUsage(
-            [row for row in self.statistics if row.user_name == user_name],
+            [row for row in self.statistics if row.user_name == user_name and row.vo == vo],
             [row for row in self.history.outcomes if row.task_id == task_id],
             disk,
             GroupUsage.model_validate({name: getattr(group, name) for name in GroupUsage.model_fields}),
         )
 
 
-def counts_of_shares(statistics: Iterable[JobsCounted]) -> dict[tuple[str, str], ShareCounts]:
-    """Sums by (queue, share): what the database's own grouping gives."""
-    sums: dict[tuple[str, str], list[int]] = {}
-    users: dict[tuple[str, str], set[str]] = {}
+def counts_of_shares(statistics: Iterable[JobsCounted]) -> dict[tuple[str, str, str], ShareCounts]:
+    """Sums by (queue, VO, share): what the database's own grouping gives."""
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    users: dict[tuple[str, str, str], set[str]] = {}
     for row in statistics:
-        key = (row.queue, row.gshare)
+        key = (row.queue, row.vo, row.gshare)
         found = sums.setdefault(key, [0, 0, 0])
         if row.status == RUNNING:
             found[1] += row.n_jobs
@@ -145,19 +145,19 @@ def counts_of_shares(statistics: Iterable[JobsCounted]) -> dict[tuple[str, str],
 
 
 def queue_usages(
-    counts: Mapping[tuple[str, str], ShareCounts],
+    counts: Mapping[tuple[str, str, str], ShareCounts],
     starts: Iterable[tuple[str, str, datetime, int]],
     waits: Iterable[tuple[str, datetime, int, float, float]],
     waiting_merge_jobs: Iterable[tuple[str, datetime]],
 ) -> dict[str, QueueUsage]:
     """Each queue's part of rows that begin with a queue.
 
-    Counts by (queue, share); starts: queue, share, hour, jobs; waits of analysis merge jobs: queue, hour, jobs, sum and
-    sum of squares of seconds; since when each analysis merge job waits.
+    Counts by (queue, VO, share); starts: queue, share, hour, jobs; waits of analysis merge jobs: queue, hour, jobs, sum
+    and sum of squares of seconds; since when each analysis merge job waits.
     """
-    shares: dict[str, dict[str, ShareCounts]] = {}
-    for (queue, gshare), found in counts.items():
-        shares.setdefault(queue, {})[gshare] = found
+    shares: dict[str, dict[tuple[str, str], ShareCounts]] = {}
+    for (queue, vo, gshare), found in counts.items():
+        shares.setdefault(queue, {})[vo, gshare] = found
     started: dict[str, dict[tuple[str, datetime], int]] = {}
     for queue, gshare, hour, n_started in starts:
         if n_started > 0:
@@ -181,7 +181,7 @@ def queue_usages(
 
 
 def _queue_usage(
-    shares: Mapping[str, ShareCounts],
+    shares: Mapping[tuple[str, str], ShareCounts],
     starts: Iterable[tuple[str, datetime, int]],
     hours: Iterable[tuple[datetime, int, float, float]],
     waiting_since: Iterable[datetime],

@@ -97,6 +97,10 @@ class World:
         """The same grid with other numbers: costs nothing but the load itself."""
         return replace(self, load=load, taken_at=taken_at or self.taken_at)
 
+    def of_vo(self, vo: str) -> World:
+        """The world as work of one VO sees it: jobs are counted of that VO alone."""
+        return self.with_load(self.load.of_vo(vo))
+
     def links_to(self, destination: str) -> LinkRows:
         """Links from every row to a site; built once for each destination and grid."""
         found = self._links_to.get(destination)

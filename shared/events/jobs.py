@@ -171,9 +171,10 @@ class ReorderedJob(LaneJob):
 
 
 class ShareMove(BaseModel):
-    """``n_jobs`` jobs (``n_cores`` cores) at a queue went from one share to another in their state."""
+    """``n_jobs`` jobs (``n_cores`` cores) of a task at a queue went from one share to another."""
 
     model_config = ConfigDict(frozen=True)
+    task_id: int
     queue: str
     resource_type: str
     user_name: str

@@ -25,12 +25,13 @@ class _WorldPart(BaseModel):
 
 
 class JobsCounted(_WorldPart):
-    """So many jobs of one share and user at one queue in one state."""
+    """So many jobs of one share and user of a VO ("": of none) at one queue in one state."""
 
     queue: str
     resource_type: str = ""
     gshare: str = ""
     user_name: str = ""
+    vo: str = ""
     status: JobStatus
     n_jobs: int
     n_cores: int = 0

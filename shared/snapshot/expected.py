@@ -13,6 +13,7 @@ LIFETIME_S = 300.0
 @dataclass(frozen=True)
 class _Chunk:
     jobs: Mapping[str, int]
+    vo: str
     at_s: float
 
 
@@ -22,9 +23,9 @@ class ExpectedJobs:
     def __init__(self) -> None:
         self._chunks: dict[int, _Chunk] = {}
 
-    def expect(self, chunk_id: int, jobs: Mapping[str, int], at_s: float) -> None:
+    def expect(self, chunk_id: int, jobs: Mapping[str, int], at_s: float, *, vo: str = "") -> None:
         """Instead of whatever was expected of the chunk; `at_s` on any clock that only goes forward."""
-        self._chunks[chunk_id] = _Chunk({label: n_jobs for label, n_jobs in jobs.items() if n_jobs}, at_s)
+        self._chunks[chunk_id] = _Chunk({label: n_jobs for label, n_jobs in jobs.items() if n_jobs}, vo, at_s)
 
     def counted(self, chunk_ids: Iterable[int]) -> bool:
         """The jobs of these chunks are in the statistics, or will never be; whether any was expected."""
@@ -49,11 +50,11 @@ class ExpectedJobs:
         """Expect nothing."""
         self._chunks.clear()
 
-    def by_label(self) -> Counter[str]:
-        """Jobs of all chunks."""
-        total = Counter[str]()
+    def by_label(self) -> Counter[tuple[str, str]]:
+        """Jobs of all chunks, by VO and row label."""
+        total = Counter[tuple[str, str]]()
         for one in self._chunks.values():
-            total.update(one.jobs)
+            total.update({(one.vo, label): n_jobs for label, n_jobs in one.jobs.items()})
         return total
 
 

@@ -36,13 +36,13 @@ SELECT queue, data FROM software_map ORDER BY queue;
 SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FROM resource_types ORDER BY position;
 
 -- name: job_counts
--- Jobs by queue, resource type and state; all queues if none are named. Moves are folded in any order: a count may be
+-- Jobs by queue, resource type, state and VO; all queues if none are named. Moves are folded in any order: a count may be
 -- below nothing for a moment, and then is none.
 -- told by: STATES
-SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs
+SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs, vo
 FROM queue_statistics
 WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]))
-GROUP BY queue, resource_type, status
+GROUP BY queue, resource_type, status, vo
 HAVING sum(n_jobs) > 0;
 
 -- name: changed_since

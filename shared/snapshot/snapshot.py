@@ -91,9 +91,9 @@ class Snapshot:
             self._show(self._counted)
         return any_settled or any_old
 
-    def assign(self, chunk_id: int, jobs: Mapping[str, int]) -> None:
+    def assign(self, chunk_id: int, jobs: Mapping[str, int], *, vo: str = "") -> None:
         """Count jobs of a chunk, by `QUEUE/TYPE`, that were just decided upon: the next decision sees them."""
-        self._expected.expect(chunk_id, jobs, self._database.monotonic())
+        self._expected.expect(chunk_id, jobs, self._database.monotonic(), vo=vo)
         self._show(self._counted)
 
     def withdraw(self, *chunk_ids: int) -> None:
@@ -134,8 +134,8 @@ class Snapshot:
         self._counted = counted
         rows_of_label = counted.columns.row_of_label
         expected = {
-            rows_of_label[label]: n_jobs
-            for label, n_jobs in self._expected.by_label().items()
+            (vo, rows_of_label[label]): n_jobs
+            for (vo, label), n_jobs in self._expected.by_label().items()
             if label in rows_of_label
         }
         self.world = counted.with_load(counted.load.with_assigned(expected)) if expected else counted

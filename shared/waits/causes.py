@@ -59,11 +59,11 @@ class Causes:
         )
 
 
-def causes_of(decision: Decision, *, floor: int | None = None, has_input: Mask | None = None) -> Causes:
+def causes_of(decision: Decision, *, vo: str = "", floor: int | None = None, has_input: Mask | None = None) -> Causes:
     """Why a decision chose nothing.
 
-    `floor`: of the queued jobs of production (None: analysis, or a nucleus); `has_input`: the rows where the input is
-    at hand, at which assigned jobs are not counted.
+    `vo`: of the task. `floor`: of the queued jobs of production (None: analysis, or a nucleus); `has_input`: the rows
+    where the input is at hand, at which assigned jobs are not counted.
     """
     queues: dict[Held, list[str]] = {}
     caps: dict[str, float] = {}
@@ -85,7 +85,7 @@ def causes_of(decision: Decision, *, floor: int | None = None, has_input: Mask |
             if check.name == STATUS and decision.found[row] != STATUSES.index(QueueStatus.STANDBY):
                 continue
             local = has_input is not None and bool(has_input[row])
-            held = Held(check.name, limit_of(check.name, float(decision.wanted[row])), floor, local, capped)
+            held = Held(check.name, limit_of(check.name, float(decision.wanted[row])), floor, local, capped, vo)
             queues.setdefault(held, []).append(decision.names[row])
     return Causes(
         tuple((held, tuple(labels)) for held, labels in sorted(queues.items(), key=lambda item: item[0].sorts())),

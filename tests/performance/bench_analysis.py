@@ -29,8 +29,8 @@ FULL_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid_full"
 SHARE = "User Analysis"
 
 _STATISTICS = """
-INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)
-SELECT q.queue, 'SCORE', $1, 'user' || u, s, 1 + (u * 7 + q.place) % 40, 1 + (u * 7 + q.place) % 40
+INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)
+SELECT q.queue, 'SCORE', $1, 'user' || u, 'demo', s, 1 + (u * 7 + q.place) % 40, 1 + (u * 7 + q.place) % 40
 FROM generate_series(1, $2::int) AS u
 JOIN (SELECT queue, row_number() OVER (ORDER BY queue) AS place FROM queues) q
   ON (q.place + u * 13) % (SELECT count(*) FROM queues) < $3::int

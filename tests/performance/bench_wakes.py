@@ -44,8 +44,8 @@ MEDIAN_S, P99_S, HANDFUL = 1.0, 3.0, 6
 N_HOPS, N_CHAINS = 5, 60  # room told, woken, released, offered, brokered
 
 _FULL = """
-INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)
-SELECT queue, 'SCORE', 'MC', 'filler', 'activated', $2, $2 FROM unnest($1::text[]) AS queue
+INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)
+SELECT queue, 'SCORE', 'MC', 'filler', 'demo', 'activated', $2, $2 FROM unnest($1::text[]) AS queue
 """
 # Copies of a task that waits, each with datasets, files and texts of its own. $2: how many, far above other ids.
 _COPIES = (

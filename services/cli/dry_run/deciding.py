@@ -93,5 +93,7 @@ class DryRun:
         request = job.job_request(row, rows.chunk_inputs, limits, self.file.now, analysis, adverts, rows.secondary)
         label = ANALYSIS_LABEL if request.is_analysis else request.label
         policy = find(JOB_BROKERAGE, request.vo, label)()
-        decision: Decision = policy.decide(self.world, request, rows.chunk_seed if seed is None else seed)
+        decision: Decision = policy.decide(
+            self.world.of_vo(request.vo), request, rows.chunk_seed if seed is None else seed
+        )
         return decision

@@ -20,10 +20,14 @@ def world_of(file: WorldFile) -> World:
     """Columns, links and load. Raises InvalidGrid with everything that is wrong with its grid."""
     world = World.of(parse_grid(file.grid_files()), version=file.version, taken_at=file.now)
     # A count below nothing is an event that came too early, and is none: as in the statistics' own reading.
-    by_state = Counter[tuple[str, str, JobStatus]]()
+    by_state = Counter[tuple[str, str, JobStatus, str]]()
     for row in file.statistics:
-        by_state[row.queue, row.resource_type, row.status] += row.n_jobs
-    counts = [JobCount(*key, n_jobs) for key, n_jobs in sorted(by_state.items()) if n_jobs > 0]
+        by_state[row.queue, row.resource_type, row.status, row.vo] += row.n_jobs
+    counts = [
+        JobCount(queue, resource_type, status, n_jobs, vo)
+        for (queue, resource_type, status, vo), n_jobs in sorted(by_state.items())
+        if n_jobs > 0
+    ]
     activities = [
         _activity(queue, file.pilots.get(queue, SignsOfLife()), file.workers.get(queue, Workers()))
         for queue in sorted(file.pilots.keys() | file.workers.keys())

@@ -15,7 +15,8 @@ PILOT_ASKED: frozenset[JobStatus] = frozenset({"sent"})
 STARTED: frozenset[JobStatus] = frozenset({"starting", "running"})
 WAITED_FOR_A_PILOT: frozenset[JobStatus] = frozenset({"activated", "sent", "starting"})
 
-StatisticsKey = tuple[str, str, str, str, str]
+#: queue, resource type, share, user, state, VO
+StatisticsKey = tuple[str, str, str, str, str, str]
 OutcomeKey = tuple[datetime, str, str, int]
 #: audits in a row that have to find the same difference of a row that changed meanwhile
 AUDITS_OF_BUSY_ROWS = 5
@@ -31,8 +32,8 @@ class Change:
     n_cores: int
 
 
-def changes_of(moves: Iterable[JobMove]) -> list[Change]:
-    """Rows (queue, resource type, share, user, status) with what to add.
+def changes_of(moves: Iterable[JobMove], vos: Mapping[int, str]) -> list[Change]:
+    """Rows of the statistics with what to add; `vos` of the tasks that have one.
 
     Final states are not counted: they only grow.
 
@@ -43,18 +44,19 @@ def changes_of(moves: Iterable[JobMove]) -> list[Change]:
         for status, sign in ((move.from_status, -1), (move.to_status, 1)):
             if status is None or status in FINAL:
                 continue
-            row = sums[move.queue, move.resource_type, move.gshare, move.user_name, status]
+            row = sums[move.queue, move.resource_type, move.gshare, move.user_name, status, vos.get(move.task_id, "")]
             row[0] += sign * move.n_jobs
             row[1] += sign * move.n_cores
     return [Change(key, jobs, cores) for key, (jobs, cores) in sorted(sums.items()) if jobs or cores]
 
 
-def changes_of_shares(moves: Iterable[ShareMove]) -> list[Change]:
+def changes_of_shares(moves: Iterable[ShareMove], vos: Mapping[int, str]) -> list[Change]:
     """The same for jobs that wait in another share from now on."""
     sums: dict[StatisticsKey, list[int]] = defaultdict(lambda: [0, 0])
     for move in moves:
         for gshare, sign in ((move.from_gshare, -1), (move.to_gshare, 1)):
-            row = sums[move.queue, move.resource_type, gshare, move.user_name, move.status]
+            vo = vos.get(move.task_id, "")
+            row = sums[move.queue, move.resource_type, gshare, move.user_name, move.status, vo]
             row[0] += sign * move.n_jobs
             row[1] += sign * move.n_cores
     return [Change(key, jobs, cores) for key, (jobs, cores) in sorted(sums.items()) if jobs or cores]

@@ -45,6 +45,7 @@ def analysis_input(
         user_name=row["user_name"] or "",
         working_group=group,
         gshare=row["gshare"] or "",
+        vo=row["vo"] or "",
         progress=TaskProgress(history.n_files, history.n_finished, rules.n_files_per_job or 1),
         queues_used=frozenset(history.queues_used),
         avoid_vp=rules.avoid_vp,

@@ -10,6 +10,9 @@ from shared.auth.access import PRODUCTION, Whose
 from shared.config.told import is_told
 from shared.model.world_file import JobsCounted, WorldFile
 
+#: for the VOs that are not the caller's; no VO is called so
+OTHER_VOS = "*"
+
 
 class OfVo(Protocol):
     """A part of a world that may be a VO's."""
@@ -30,7 +33,7 @@ def told_world(world: WorldFile, people: frozenset[str], caller: Caller) -> Worl
     parameters = [one for one in world.parameters if is_told(caller, one.component, one.key, one.vo)]
     return world.model_copy(
         update={
-            "statistics": _without_names(world.statistics, people),
+            "statistics": _without_names(world.statistics, people, caller),
             "user_usage": {name: usage for name, usage in world.user_usage.items() if name in people},
             "user_usage_of_vos": _of_vos(world.user_usage_of_vos, caller),
             "user_groups": _of_vos(world.user_groups, caller),
@@ -45,12 +48,14 @@ def _of_vos(parts: Iterable[P], caller: Caller) -> list[P]:
     return [one for one in parts if not one.vo or PRODUCTION.allows(caller, Whose.of(None, one.vo))]
 
 
-def _without_names(counted: Iterable[JobsCounted], people: frozenset[str]) -> list[JobsCounted]:
-    """Jobs of others are counted together, under no name."""
+def _without_names(counted: Iterable[JobsCounted], people: frozenset[str], caller: Caller) -> list[JobsCounted]:
+    """Jobs of others are counted together, under no name; of all other VOs as of one."""
     found: dict[JobsCounted, tuple[int, int]] = {}
     for one in counted:
-        name = one.user_name if one.user_name in people else ""
-        key = one.model_copy(update={"user_name": name, "n_jobs": 0, "n_cores": 0})
+        is_own = caller.is_of(one.vo)
+        name = one.user_name if is_own and one.user_name in people else ""
+        vo = one.vo if is_own else OTHER_VOS
+        key = one.model_copy(update={"user_name": name, "vo": vo, "n_jobs": 0, "n_cores": 0})
         n_jobs, n_cores = found.get(key, (0, 0))
         found[key] = (n_jobs + one.n_jobs, n_cores + one.n_cores)
     return [key.model_copy(update={"n_jobs": jobs, "n_cores": cores}) for key, (jobs, cores) in found.items()]

@@ -49,6 +49,26 @@ AUDIT_VALID_S = 1.5 * AUDIT_EVERY_S
 MEASURE_DISK_IO_EVERY_S = 60.0
 FORGET_EVERY_S = 3600.0
 HISTORY_DAYS = 4
+#: tasks whose VO a replica remembers
+VOS_KEPT = 100_000
+
+
+class VosOfTasks:
+    """VOs of tasks, read once for each: the VO of a task never changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    async def of(self, work: UnitOfWork, task_ids: Iterable[int]) -> dict[int, str]:
+        """Read the VOs of these tasks, "" for none; without tasks that there are not."""
+        wanted = set(task_ids)
+        unknown = sorted(wanted - self._known.keys())
+        if unknown:
+            rows = await SQL.rows(work.connection, "vos_of_tasks", task_ids=unknown)
+            if len(self._known) + len(rows) > VOS_KEPT:
+                self._known = {one: vo for one, vo in self._known.items() if one in wanted}
+            self._known.update((row["task_id"], row["vo"]) for row in rows)
+        return {one: self._known[one] for one in wanted if one in self._known}
 
 
 class QueueStatistics:
@@ -64,6 +84,7 @@ class QueueStatistics:
         self._cache = cache
         self._changed: dict[str, int] = {}
         self._chunks: dict[int, int] = {}
+        self._vos = VosOfTasks()
         self._drift_before: dict[StatisticsKey, Drift] = {}
         self._audited_at: datetime | None = None
         self._drift = Gauge(
@@ -77,7 +98,7 @@ class QueueStatistics:
 
     async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
         """Fold one event about jobs, or several in one; the inbox sees to it that each is folded once."""
-        await self._add(work, changes_of(event.moves))
+        await self._add(work, changes_of(event.moves, await self._vos.of(work, (one.task_id for one in event.moves))))
         await self._note_life(work, event)
         await self._note_outcomes(work, event)
         if isinstance(event, JobsStarted) and event.job_ids:
@@ -89,7 +110,8 @@ class QueueStatistics:
 
     async def on_jobs_reordered(self, event: JobsReordered, work: UnitOfWork) -> None:
         """Count jobs that wait in another share there."""
-        await self._add(work, changes_of_shares(event.share_moves))
+        vos = await self._vos.of(work, (one.task_id for one in event.share_moves))
+        await self._add(work, changes_of_shares(event.share_moves, vos))
         self.mark(move.queue for move in event.share_moves)
 
     async def publish(self, work: UnitOfWork) -> None:
@@ -169,6 +191,7 @@ class QueueStatistics:
             gshares=keys[2],
             users=keys[3],
             statuses=keys[4],
+            vos=keys[5],
             n_jobs=[change.n_jobs for change in changes],
             n_cores=[change.n_cores for change in changes],
         )
@@ -200,10 +223,10 @@ class QueueStatistics:
             )
 
     async def _values(self, work: UnitOfWork, queues: list[str]) -> dict[str, object]:
-        """Read what is cached for each queue: jobs by resource type and state, and its activity."""
+        """Read what is cached for each queue: jobs by resource type, state and VO, and its activity."""
         jobs: dict[str, list[list[object]]] = {queue: [] for queue in queues}
         for row in await SQL.rows(work.connection, "statistics_of", queues=queues):
-            jobs[row["queue"]].append([row["resource_type"], row["status"], row["n_jobs"]])
+            jobs[row["queue"]].append([row["resource_type"], row["status"], row["n_jobs"], row["vo"]])
         activity = {queue: Activity(queue) for queue in queues}
         for row in await SQL.rows(work.connection, "activity_of", queues=queues):
             activity[row["queue"]] = Activity(*row)
@@ -214,7 +237,7 @@ class QueueStatistics:
 
 
 def _key(row: Any) -> StatisticsKey:
-    return row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"]
+    return row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"], row["vo"]
 
 
 def _drift(row: Any) -> Drift:

@@ -1,10 +1,14 @@
 -- name: fold_moves
 -- Rows come sorted by key, so that two replicas never wait for each other in a circle.
-INSERT INTO queue_statistics AS known (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)
+INSERT INTO queue_statistics AS known (queue, resource_type, gshare, user_name, status, vo, n_jobs, n_cores)
 SELECT * FROM unnest(:queues::text[], :resource_types::text[], :gshares::text[], :users::text[], :statuses::text[],
-                     :n_jobs::bigint[], :n_cores::bigint[])
-ON CONFLICT (queue, resource_type, gshare, user_name, status) DO UPDATE
+                     :vos::text[], :n_jobs::bigint[], :n_cores::bigint[])
+ON CONFLICT (queue, resource_type, gshare, user_name, status, vo) DO UPDATE
 SET n_jobs = known.n_jobs + excluded.n_jobs, n_cores = known.n_cores + excluded.n_cores, version = known.version + 1;
+
+-- name: vos_of_tasks
+-- For which VO tasks are, '' for none. The key of tasks.
+SELECT task_id, coalesce(vo, '') AS vo FROM tasks WHERE task_id = ANY(:task_ids::bigint[]);
 
 -- name: note_counted
 -- The jobs of this chunk are counted with this transaction.
@@ -43,9 +47,9 @@ SET n_jobs = known.n_jobs + excluded.n_jobs, wait_s = known.wait_s + excluded.wa
 
 -- name: statistics_of
 -- Moves are folded in any order: a count may be below nothing for a moment, and then is none.
-SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs
+SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs, vo
 FROM queue_statistics WHERE queue = ANY(:queues::text[])
-GROUP BY queue, resource_type, status
+GROUP BY queue, resource_type, status, vo
 HAVING sum(n_jobs) > 0;
 
 -- name: activity_of
@@ -85,13 +89,18 @@ RETURNING a.queue;
 -- What table jobs says that the statistics do not, row by row.
 SELECT coalesce(j.queue, s.queue) AS queue, coalesce(j.resource_type, s.resource_type) AS resource_type,
        coalesce(j.gshare, s.gshare) AS gshare, coalesce(j.user_name, s.user_name) AS user_name,
-       coalesce(j.status, s.status) AS status,
+       coalesce(j.status, s.status) AS status, coalesce(j.vo, s.vo) AS vo,
        (coalesce(j.n_jobs, 0) - coalesce(s.n_jobs, 0))::bigint AS n_jobs,
        (coalesce(j.n_cores, 0) - coalesce(s.n_cores, 0))::bigint AS n_cores, coalesce(s.version, 0) AS version
-FROM (SELECT queue, resource_type, gshare, user_name, status, count(*) AS n_jobs, sum(core_count)::bigint AS n_cores
-      FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
-      GROUP BY queue, resource_type, gshare, user_name, status) j
-FULL JOIN queue_statistics s USING (queue, resource_type, gshare, user_name, status)
+FROM (SELECT c.queue, c.resource_type, c.gshare, c.user_name, c.status, coalesce(t.vo, '') AS vo,
+             sum(c.n_jobs)::bigint AS n_jobs, sum(c.n_cores)::bigint AS n_cores
+      FROM (SELECT task_id, queue, resource_type, gshare, user_name, status, count(*) AS n_jobs,
+                   sum(core_count)::bigint AS n_cores
+            FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
+            GROUP BY task_id, queue, resource_type, gshare, user_name, status) c
+      LEFT JOIN tasks t USING (task_id)
+      GROUP BY c.queue, c.resource_type, c.gshare, c.user_name, c.status, coalesce(t.vo, '')) j
+FULL JOIN queue_statistics s USING (queue, resource_type, gshare, user_name, status, vo)
 WHERE coalesce(j.n_jobs, 0) <> coalesce(s.n_jobs, 0) OR coalesce(j.n_cores, 0) <> coalesce(s.n_cores, 0);
 
 -- name: count_workers

@@ -83,7 +83,7 @@ class UsageSnapshot:
 
 async def _queues(connection: asyncpg.Connection, queues: list[str] | None, since: datetime) -> dict[str, QueueUsage]:
     counts = {
-        (row["queue"], row["gshare"]): ShareCounts(*tuple(row)[2:])
+        (row["queue"], row["vo"], row["gshare"]): ShareCounts(*tuple(row)[3:])
         for row in await SQL.rows(connection, "counts_of_shares", queues=queues)
     }
     starts = [tuple(row) for row in await SQL.rows(connection, "starts", queues=queues, since=since)]

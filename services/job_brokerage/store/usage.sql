@@ -1,6 +1,6 @@
 -- name: counts_of_shares
--- Jobs by queue and share; all queues if none are named.
-SELECT queue, gshare,
+-- Jobs by queue, VO and share; all queues if none are named.
+SELECT queue, vo, gshare,
        coalesce(sum(n_jobs) FILTER (WHERE status <> 'running'), 0)::bigint AS queued,
        coalesce(sum(n_jobs) FILTER (WHERE status = 'running'), 0)::bigint AS running,
        coalesce(sum(n_cores) FILTER (WHERE status = 'running'), 0)::bigint AS running_cores,
@@ -8,7 +8,7 @@ SELECT queue, gshare,
 FROM queue_statistics
 WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]))
   AND status IN ('defined', 'assigned', 'activated', 'starting', 'sent', 'running')
-GROUP BY queue, gshare;
+GROUP BY queue, vo, gshare;
 
 -- name: now
 -- The time of this transaction.
@@ -43,8 +43,8 @@ ORDER BY j.queue, j.creation_time, j.job_id;
 SELECT gshare AS name, value, parent FROM shares ORDER BY position, gshare;
 
 -- name: counts_of_user
--- Jobs of one user of a VO by queue, share and state. Indexes queue_statistics_user, tasks_of_live_users.
-SELECT queue, resource_type, gshare, :user_name::text AS user_name, status, n_jobs, n_cores
+-- Jobs of one user of a VO by queue, share and state. Index queue_statistics_user.
+SELECT queue, resource_type, gshare, :user_name::text AS user_name, coalesce(:vo::text, '') AS vo, status, n_jobs, n_cores
 FROM orrery_jobs_of_account(:user_name::text, :vo::text) WHERE n_jobs <> 0 OR n_cores <> 0
 ORDER BY queue, resource_type, gshare, status;
 

@@ -7,8 +7,8 @@ LEFT JOIN (SELECT gshare, sum(n_cores) AS cores FROM queue_statistics WHERE stat
 ORDER BY s.position, s.gshare;
 
 -- name: usage_of_users
--- Running and queued jobs of these users, each of a VO, and their disk; a quota of 0 is none. Indexes
--- queue_statistics_user, tasks_of_live_users.
+-- Running and queued jobs of these users, each of a VO, and their disk; a quota of 0 is none. Index
+-- queue_statistics_user.
 SELECT u.vo, u.name, coalesce(sum(s.n_jobs) FILTER (WHERE s.status = 'running'), 0)::float8 AS running_jobs,
        coalesce(sum(s.n_cores) FILTER (WHERE s.status = 'running'), 0)::float8 AS running_cores,
        coalesce(sum(s.n_jobs) FILTER (WHERE s.status <> 'running'), 0)::float8 AS queued_jobs,

@@ -25,9 +25,9 @@ SELECT gshare, correction_factor FROM shares WHERE correction_factor <> 1 ORDER 
 -- name: statistics_of_world
 -- What the counts of a queue, resource type and state come to is what decides: a row below nothing is kept.
 -- told by: PRODUCTION
-SELECT queue, resource_type, gshare, user_name, status, n_jobs, n_cores
+SELECT queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores
 FROM queue_statistics WHERE n_jobs <> 0 OR n_cores <> 0
-ORDER BY queue, resource_type, gshare, user_name, status;
+ORDER BY queue, resource_type, gshare, user_name, vo, status;
 
 -- name: activity_of_world
 -- Pilots, workers and slots of every queue.

@@ -27,6 +27,7 @@ class WaitingJob:
     """What the order of one job depends on; without a queue it waits for jumbo jobs."""
 
     job_id: int
+    task_id: int
     status: JobStatus
     job_type: str
     queue: str | None
@@ -77,16 +78,17 @@ def lane_jobs_of(jobs: Iterable[WaitingJob], orders: Mapping[int, NewOrder]) -> 
 
 def share_moves_of(jobs: Iterable[WaitingJob], orders: Mapping[int, NewOrder]) -> tuple[ShareMove, ...]:
     """What statistics have to count in another share; a job without a queue is in none."""
-    counts: dict[tuple[str, str, str, JobStatus, str, str], list[int]] = {}
+    counts: dict[tuple[int, str, str, str, JobStatus, str, str], list[int]] = {}
     for job in jobs:
         gshare = orders[job.job_id].gshare
         if gshare != job.gshare and job.queue is not None:
-            key = (job.queue, job.resource_type, job.user_name, job.status, job.gshare, gshare)
+            key = (job.task_id, job.queue, job.resource_type, job.user_name, job.status, job.gshare, gshare)
             count = counts.setdefault(key, [0, 0])
             count[0] += 1
             count[1] += job.core_count
     return tuple(
         ShareMove(
+            task_id=task_id,
             queue=queue,
             resource_type=resource_type,
             user_name=user_name,
@@ -96,7 +98,7 @@ def share_moves_of(jobs: Iterable[WaitingJob], orders: Mapping[int, NewOrder]) -
             n_jobs=n_jobs,
             n_cores=n_cores,
         )
-        for (queue, resource_type, user_name, status, from_gshare, to_gshare), (n_jobs, n_cores) in sorted(
+        for (task_id, queue, resource_type, user_name, status, from_gshare, to_gshare), (n_jobs, n_cores) in sorted(
             counts.items()
         )
     )

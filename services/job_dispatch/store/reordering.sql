@@ -26,7 +26,7 @@ SELECT set_config('enable_seqscan', 'off', true) || set_config('enable_bitmapsca
 
 -- name: take_jobs_to_reorder
 -- Nobody is waited for: a job that a claim or a report holds is taken by a later slice. Index jobs_task.
-SELECT job_id, status, job_type, queue, resource_type, user_name, shape_id, core_count, gshare,
+SELECT job_id, task_id, status, job_type, queue, resource_type, user_name, shape_id, core_count, gshare,
        current_priority AS priority, order_key_id
   FROM jobs
  WHERE task_id = :task_id AND status = ANY(:statuses::text[])
@@ -47,7 +47,7 @@ SELECT EXISTS (SELECT FROM jobs
 
 -- name: lock_waiting_jobs
 -- Waiting jobs by their ids, in order, like everybody who locks several jobs.
-SELECT job_id, status, job_type, queue, resource_type, user_name, shape_id, core_count, gshare,
+SELECT job_id, task_id, status, job_type, queue, resource_type, user_name, shape_id, core_count, gshare,
        current_priority AS priority, order_key_id
   FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND status = ANY(:statuses::text[])
  ORDER BY job_id FOR NO KEY UPDATE;

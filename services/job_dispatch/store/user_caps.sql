@@ -2,9 +2,9 @@
 -- Analysis jobs of users who run more than so many or have throttled ones, and of all working groups, by VO. Users are
 -- found in the statistics, which count all their jobs; indexes tasks_user, tasks_of_live_group, jobs_task.
 WITH busy AS (
-    SELECT user_name FROM queue_statistics
+    SELECT user_name, vo FROM queue_statistics
      WHERE status IN ('running', 'throttled')
-     GROUP BY user_name
+     GROUP BY user_name, vo
     HAVING sum(n_jobs) FILTER (WHERE status = 'running') > :least_jobs
         OR sum(n_cores) FILTER (WHERE status = 'running') > :least_cores
         OR sum(n_jobs) FILTER (WHERE status = 'throttled') > 0
@@ -13,7 +13,7 @@ WITH busy AS (
                           WHERE capped.cap_running_jobs IS NOT NULL OR capped.cap_running_cores IS NOT NULL)
 ), owned AS (
     SELECT t.task_id, t.vo, t.user_name, '' AS working_group, t.status
-      FROM busy u JOIN tasks t ON t.user_name = u.user_name
+      FROM busy u JOIN tasks t ON t.user_name = u.user_name AND coalesce(t.vo, '') = u.vo
      WHERE coalesce(t.working_group, '') = ''
        AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
        AND orrery_is_analysis(t.task_type, t.prod_source_label)
@@ -100,7 +100,7 @@ SELECT t.task_id, coalesce(t.vo, '') AS vo, CASE WHEN coalesce(t.working_group, 
                       OR coalesce(sum(s.n_cores) FILTER (WHERE s.status = 'running'), 0)
                          > least(:least_cores::float8, min(own.cap_running_cores))
                     FROM queue_statistics s LEFT JOIN LATERAL orrery_account(t.user_name, t.vo) own ON true
-                   WHERE s.user_name = t.user_name) END;
+                   WHERE s.user_name = t.user_name AND s.vo = coalesce(t.vo, '')) END;
 
 -- name: hold_account
 -- Until the commit: whoever else activates jobs of the account waits.

@@ -80,7 +80,7 @@ class Making:
     async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[QueueChoice]) -> list[QueueFacts]:
         """The candidates with what is known about them now."""
         grid = await self._grid.grid(work.connection)
-        queued = await store_statistics.queued_at_queues(work, [one.queue for one in candidates])
+        queued = await store_statistics.queued_at_queues(work, [one.queue for one in candidates], task.vo or "")
         return facts_of_candidates(grid, task, candidates, queued)
 
     async def queues_of_store(self, work: UnitOfWork, task: Task, store_id: int) -> list[QueueFacts]:

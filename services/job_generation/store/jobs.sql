@@ -64,8 +64,8 @@ DELETE FROM job_specs s
  WHERE s.job_id = gone.job_id;
 
 -- name: standing_of_owner
--- Live jobs of a user of a VO, as the statistics count them, and how far the user is over the quota there. Indexes
--- queue_statistics_user, tasks_of_live_users.
+-- Live jobs of a user of a VO, as the statistics count them, and how far the user is over the quota there. Index
+-- queue_statistics_user.
 SELECT coalesce((SELECT greatest(sum(n_jobs), 0) FROM orrery_jobs_of_account(:user_name::text, :vo::text)), 0)::bigint
            AS n_jobs,
        coalesce((SELECT priority_weight FROM orrery_account(:user_name::text, :vo::text)), 0) AS weight;

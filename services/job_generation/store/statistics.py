@@ -46,9 +46,9 @@ async def share_is_throttled(work: UnitOfWork, gshare: str) -> bool:
     return await SQL.value(work.connection, "share_is_throttled", gshare=gshare) is not False
 
 
-async def queued_at_queues(work: UnitOfWork, queues: Sequence[str]) -> dict[tuple[str, str], int]:
-    """Jobs that wait at these queues, by queue and resource type."""
-    rows = await SQL.rows(work.connection, "queued_at_queues", queues=list(queues))
+async def queued_at_queues(work: UnitOfWork, queues: Sequence[str], vo: str) -> dict[tuple[str, str], int]:
+    """Jobs of a VO that wait at these queues, by queue and resource type."""
+    rows = await SQL.rows(work.connection, "queued_at_queues", queues=list(queues), vo=vo)
     return {(row["queue"], row["resource_type"]): row["n_queued"] for row in rows}
 
 

@@ -10,9 +10,10 @@ CREATE TABLE queue_statistics (
     n_jobs bigint NOT NULL,                    -- jobs
     n_cores bigint NOT NULL,                   -- cores of theirs
     version bigint NOT NULL DEFAULT 1,         -- raised with each change
-    PRIMARY KEY (queue, resource_type, gshare, user_name, status)
+    vo text NOT NULL DEFAULT '',               -- of tasks of this VO; '': of none
+    PRIMARY KEY (queue, resource_type, gshare, user_name, status, vo)
 ) WITH (fillfactor = 50);
-CREATE INDEX queue_statistics_user ON queue_statistics (user_name);
+CREATE INDEX queue_statistics_user ON queue_statistics (user_name, vo);
 
 -- Chunks whose jobs are in the statistics: who still expects them, because the news was lost, finds out here.
 CREATE TABLE counted_chunks (

@@ -105,7 +105,7 @@ async def test_changed_queues_are_published_as_absolute_values_and_announced(dat
         await statistics.publish(work)
         assert not work.emitted, "what did not change is not published again"
     stamped = await cache.get(statistics_key("Q_ALPHA"))
-    assert stamped is not None and stamped.value["jobs"] == [["SCORE", "activated", 10]]
+    assert stamped is not None and stamped.value["jobs"] == [["SCORE", "activated", 10, ""]]
     await snapshot.on_statistics_changed(news[0])
     row = snapshot.world.columns.labels.index("Q_ALPHA/SCORE")
     assert snapshot.world.load["activated"][row] == 10

@@ -32,9 +32,9 @@ async def fill(database: Database, *queues: str, n_jobs: int = FULL) -> None:
         )
         for queue in queues:
             await connection.execute(
-                "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
-                "VALUES ($1, 'SCORE', 'MC', 'u', 'activated', $2, $2) ON CONFLICT (queue, resource_type, gshare, "
-                "user_name, status) DO UPDATE SET n_jobs = excluded.n_jobs",
+                "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)"
+                " VALUES ($1, 'SCORE', 'MC', 'u', 'demo', 'activated', $2, $2) ON CONFLICT (queue, resource_type, "
+                "gshare, user_name, status, vo) DO UPDATE SET n_jobs = excluded.n_jobs",
                 queue, n_jobs,
             )  # fmt: skip
             await connection.execute(
@@ -289,8 +289,8 @@ async def test_a_task_that_a_cap_of_its_user_held_goes_on_when_the_user_has_fewe
             "VALUES ('pandaserver', 'prio_mgr', 'CAP_RUNNING_USER_JOBS', '10', 'int')"
         )
         await connection.execute(
-            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
-            "VALUES ('Q_ALPHA', 'SCORE', 'User Analysis', 'alice', 'running', 12, 12)"
+            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores) "
+            "VALUES ('Q_ALPHA', 'SCORE', 'User Analysis', 'alice', 'demo', 'running', 12, 12)"
         )
     service = await started(build(context))
     analysis = {"task_type": "anal", "prod_source_label": "user", "gshare": "User Analysis"}

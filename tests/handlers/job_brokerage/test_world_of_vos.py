@@ -32,7 +32,7 @@ async def world_for(context: Context, database: Database, authority: Authority) 
             await rows.insert(connection, "users", {"user_name": name, "disk_quota_gb": 7.0})
             counted = {"queue": "Q_ALPHA", "resource_type": "SCORE", "gshare": "MC", "status": "running"}
             await rows.insert(
-                connection, "queue_statistics", {**counted, "user_name": name, "n_jobs": 5, "n_cores": 10}
+                connection, "queue_statistics", {**counted, "user_name": name, "vo": vo, "n_jobs": 5, "n_cores": 10}
             )
             correction = {"vo": vo, "user_group": f"group-of-{vo}", "user_name": name, "correction_factor": 0.5}
             await rows.insert(connection, "group_corrections", correction)
@@ -63,8 +63,8 @@ async def test_production_gets_people_of_its_vo_and_numbers_of_all(world_for: As
     world, text = answer["data"], str(answer)
     assert "bob" not in text and "cms" not in text
     assert world["user_usage"] == {"ada": {"disk_quota_gb": 7.0, "disk_used_gb": None}}
-    counted = {one["user_name"]: (one["n_jobs"], one["n_cores"]) for one in world["statistics"]}
-    assert counted == {"ada": (5, 10), "": (10, 20)}
+    counted = {(one["user_name"], one["vo"]): (one["n_jobs"], one["n_cores"]) for one in world["statistics"]}
+    assert counted == {("ada", "atlas"): (5, 10), ("", "atlas"): (5, 10), ("", "*"): (5, 10)}
     assert [one["user_name"] for one in world["group_corrections"]] == ["ada", "carl"]
     assert [(one["key"], one["vo"]) for one in world["parameters"]] == [("TASK_QUEUES", "atlas")]
     assert world["share_usage"] == {"MC": 30.0} and len(world["queues"]) > 1

@@ -33,6 +33,7 @@ async def analysis(rows: Rows, user: str, *, running: int, activated: int, throt
         task_id = 1 + await connection.fetchval("SELECT max(task_id) FROM tasks")
         await table.task(connection, task_id=task_id, **about)
         key = {"queue": "Q1", "resource_type": "SCORE", "gshare": str(task_id), "user_name": user}
+        key["vo"] = task.get("vo", "demo")
         for status, n_jobs in counts.items():
             counted = {"status": status, "n_jobs": n_jobs, "n_cores": n_jobs}
             await table.insert(connection, "queue_statistics", {**key, **counted})

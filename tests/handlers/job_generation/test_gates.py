@@ -56,7 +56,7 @@ async def queued(story: Story, gshare: str, n_jobs: int) -> None:
     """So many jobs of the share wait at queues, and generators count them anew."""
     await story.fetch(
         "INSERT INTO queue_statistics VALUES ('Q_ALPHA', 'SCORE', $1, 'u', 'activated', $2, $2)"
-        " ON CONFLICT (queue, resource_type, gshare, user_name, status) DO UPDATE SET n_jobs = excluded.n_jobs",
+        " ON CONFLICT (queue, resource_type, gshare, user_name, status, vo) DO UPDATE SET n_jobs = excluded.n_jobs",
         gshare,
         n_jobs,
     )

@@ -55,8 +55,8 @@ async def test_statistics_below_nothing_count_as_nothing_queued(story: Story) ->
     task_id = await story.task(n_files=4)
     async with story.database.begin(reason="a late move") as work:
         await work.connection.execute(
-            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
-            " VALUES ('Q_ALPHA', 'SCORE', 'Test', 'alice', 'defined', -1, -1)"
+            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)"
+            " VALUES ('Q_ALPHA', 'SCORE', 'Test', 'alice', 'demo', 'defined', -1, -1)"
         )
     assert len(await story.jobs_of(task_id)) == 4
 

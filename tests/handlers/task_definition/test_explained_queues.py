@@ -61,12 +61,16 @@ async def test_a_queue_says_how_many_jobs_may_be_queued_there_and_how_many_are(
 ) -> None:
     queue = await a_queue_name(database)
     async with database.read() as connection:
-        for status, n_jobs in (("activated", 21), ("running", 3)):
+        for vo, status, n_jobs in (("atlas", "activated", 21), ("atlas", "running", 3), ("cms", "activated", 240)):
             counted = {"gshare": "MC", "user_name": "ada", "status": status, "n_jobs": n_jobs, "n_cores": n_jobs}
-            await insert(connection, "queue_statistics", {"queue": queue, "resource_type": "SCORE", **counted})
+            of_vo = {"queue": queue, "resource_type": "SCORE", "vo": vo, **counted}
+            await insert(connection, "queue_statistics", of_vo)
     found = (await producer.get("/api/v1/explain/queue", params={"queue": queue})).json()["data"]
-    assert found["caps"] == [{"resource_type": "SCORE", "n_queued": 21, "n_running": 3, "at_most": 20}]
-    assert "queued SCORE: 21; production is given more below 20 (twice the 3 that run" in found["text"]
+    atlas, cms = found["caps"]
+    assert atlas == {"resource_type": "SCORE", "vo": "atlas", "n_queued": 21, "n_running": 3, "at_most": 20}
+    assert cms == {"resource_type": "SCORE", "vo": "cms", "n_queued": 240, "n_running": 0, "at_most": 20}
+    assert "queued SCORE of vo atlas: 21; production is given more below 20 (twice the 3 that run" in found["text"]
+    assert "MC SCORE of vo cms: 240 activated" in found["text"]
 
 
 async def test_a_queue_says_who_is_placed_what_left_it_out_and_why_its_pilots_went(

@@ -94,6 +94,25 @@ def test_an_update_of_everything_equals_a_load_read_at_once() -> None:
     assert np.array_equal(stepwise.counts, Load.of(world.columns, jobs).counts)
 
 
+def test_a_vo_sees_its_own_jobs_and_the_pilots_workers_and_slots_of_the_whole_queue() -> None:
+    jobs = [JobCount("A", "", "running", 1, "atlas"), JobCount("A", "", "running", 5, "cms")]
+    jobs += [JobCount("A", "", "activated", 240, "cms"), JobCount("B", "", "activated", 3)]
+    world = a_world([a_queue("A"), a_queue("B")], jobs=jobs, activities=[Activity("A", NOW, n_slots=7)])
+    assert (world.load["activated"].tolist(), world.load.running.tolist()) == ([240, 3], [6, 0]), "whoever's they are"
+    for vo, activated, running in (("atlas", [0, 0], [1, 0]), ("cms", [240, 0], [5, 0]), ("", [0, 3], [0, 0])):
+        load = world.of_vo(vo).load
+        assert (load["activated"].tolist(), load.running.tolist()) == (activated, running), vo
+        assert load.n_slots.tolist() == [7, -1] and load.last_pilot_s[0] == NOW.timestamp()
+    assert world.of_vo("new").load.counts.sum() == 0
+    row = world.columns.row_of_label["A"]
+    expected = world.load.with_assigned({("atlas", row): 2, ("new", row): 4})
+    assert [expected.of_vo(vo)["defined"][row] for vo in ("atlas", "cms", "new")] == [2, 0, 4]
+    assert expected["defined"][row] == 6 and world.load.of_vo("atlas")["defined"][row] == 0
+    again = expected.updated(world.columns, [JobCount("A", "", "running", 2, "cms")], [], ["A"])
+    assert [again.of_vo(vo).running[row] for vo in ("atlas", "cms", "new")] == [0, 2, 0]
+    assert again.counts[:, row].sum() == 2 and again["activated"].tolist() == [0, 3]
+
+
 def test_a_count_that_is_below_zero_for_a_moment_is_taken_as_zero() -> None:
     world = a_world([a_queue("A")], jobs=[JobCount("A", "", "activated", -2)])
     assert world.load["activated"].tolist() == [0]

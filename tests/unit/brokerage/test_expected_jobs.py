@@ -35,15 +35,16 @@ def test_a_chunk_is_expected_until_its_own_jobs_are_counted() -> None:
     expected = ExpectedJobs()
     expected.expect(1, {"A": 3}, 0.0)
     expected.expect(2, {"A": 4, "B": 1}, 0.0)
-    assert not expected.counted([7]) and expected.by_label() == {"A": 7, "B": 1}
-    assert expected.counted([1, 7]) and expected.by_label() == {"A": 4, "B": 1}
+    expected.expect(3, {"A": 9}, 0.0, vo="cms")
+    assert not expected.counted([7]) and expected.by_label() == {("", "A"): 7, ("", "B"): 1, ("cms", "A"): 9}
+    assert expected.counted([1, 3, 7]) and expected.by_label() == {("", "A"): 4, ("", "B"): 1}
 
 
 def test_a_chunk_that_is_decided_again_counts_once() -> None:
     expected = ExpectedJobs()
     expected.expect(1, {"A": 3}, 0.0)
     expected.expect(1, {"B": 2}, 1.0)
-    assert expected.by_label() == {"B": 2}
+    assert expected.by_label() == {("", "B"): 2}
 
 
 def test_what_was_never_made_is_forgotten_after_a_while() -> None:

@@ -44,6 +44,15 @@ def test_a_check_that_statistics_do_not_decide_leaves_room_where_nothing_else_ca
     assert room(world, 0, Held(check, floor=20, capped=False), NOW) == expected
 
 
+def test_waiting_jobs_of_another_vo_take_no_room() -> None:
+    jobs = [JobCount("A", "", "activated", 240, "cms"), JobCount("A", "", "activated", 5, "atlas")]
+    world = a_world([a_queue("A")], jobs=jobs)
+    for check in ("queued", "activated_and_starting"):
+        assert room(world, 0, Held(check, floor=20, vo="atlas"), NOW) == 20 - 5 + 1
+        assert room(world, 0, Held(check, floor=20, vo="cms"), NOW) == 0
+    assert room(world, 0, Held("long_queue", vo="atlas"), NOW) > 0 == room(world, 0, Held("long_queue", vo="cms"), NOW)
+
+
 def at_a(**jobs: int) -> list[JobCount]:
     return [JobCount("A", "", status, n_jobs) for status, n_jobs in jobs.items()]  # type: ignore[arg-type]
 

@@ -103,8 +103,9 @@ async def shares_in_a_circle(connection: asyncpg.Connection, story: Story) -> No
 async def usage_of_nothing(connection: asyncpg.Connection, story: Story) -> None:
     await connection.execute("UPDATE jobs SET creation_time = 'epoch', state_change_time = 'epoch'")
     await connection.execute(
-        "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
-        " SELECT queue, resource_type, gshare, user_name, status, count(*), 0 FROM jobs GROUP BY 1, 2, 3, 4, 5"
+        "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)"
+        " SELECT queue, resource_type, gshare, user_name, (SELECT vo FROM tasks t WHERE t.task_id = jobs.task_id),"
+        " status, count(*), 0 FROM jobs GROUP BY 1, 2, 3, 4, 5, 6"
     )
 
 

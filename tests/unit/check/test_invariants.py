@@ -176,8 +176,8 @@ async def statistics_drifted(connection: asyncpg.Connection, story: Story) -> No
         " state_change_time = orrery_now() - interval '2 minutes'",
     )
     await connection.execute(
-        "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
-        " VALUES ('Q1', 'SCORE', 'MC', 'alice', 'running', 2, 2)"
+        "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)"
+        " VALUES ('Q1', 'SCORE', 'MC', 'alice', 'demo', 'running', 2, 2)"
     )
 
 

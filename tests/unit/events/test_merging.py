@@ -18,6 +18,7 @@ from shared.events import ENTRIES, Event, JobMove, JobsEvent, JobsReordered, Sha
 from shared.states.job import JobStatus
 
 NOW = datetime(2026, 3, 1, 12, 59, 50, tzinfo=UTC)
+VOS = {1: "atlas", 2: "cms"}
 STATUSES = st.sampled_from(get_args(JobStatus))
 IDS = st.lists(st.integers(1, 8), max_size=4, unique=True).map(tuple)
 NUMBERS = {"n_jobs": st.integers(1, 9), "n_cores": st.integers(1, 64)}
@@ -27,7 +28,13 @@ MOVE = st.builds(
     **PLACE, **NUMBERS,
 )  # fmt: skip
 SHARE_MOVE = st.builds(
-    ShareMove, status=STATUSES, from_gshare=st.sampled_from("XY"), to_gshare=st.sampled_from("XY"), **PLACE, **NUMBERS
+    ShareMove,
+    task_id=st.integers(1, 2),
+    status=STATUSES,
+    from_gshare=st.sampled_from("XY"),
+    to_gshare=st.sampled_from("XY"),
+    **PLACE,
+    **NUMBERS,
 )
 STAMP = {
     "event_id": st.integers(1, 30),
@@ -85,7 +92,7 @@ def totals(some: Iterable[JobsEvent], count: Callable[[JobsEvent], Counter[Any]]
 
 
 def statistics(event: JobsEvent) -> Counter[Any]:
-    return Counter({(one.key, what): getattr(one, what) for one in changes_of(event.moves) for what in NUMBERS})
+    return Counter({(one.key, what): getattr(one, what) for one in changes_of(event.moves, VOS) for what in NUMBERS})
 
 
 def outcomes(event: JobsEvent) -> Counter[Any]:
@@ -143,7 +150,7 @@ def test_what_is_counted_of_merged_events_is_the_sum_of_what_is_counted_of_each(
 @given(several(JobsReordered))
 def test_moves_between_shares_are_summed(some: list[JobsReordered]) -> None:
     def shares(event: Any) -> Counter[Any]:
-        found = changes_of_shares(event.share_moves)
+        found = changes_of_shares(event.share_moves, VOS)
         return Counter({(one.key, what): getattr(one, what) for one in found for what in NUMBERS})
 
     assert totals(merged(some), shares) == totals(some, shares)

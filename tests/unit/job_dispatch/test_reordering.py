@@ -20,7 +20,7 @@ from services.job_dispatch.policy.reordering import (
 from shared.model.grid_preferences import most_priority, unknown_letters
 from shared.model.priorities import analysis_priority, job_priority
 
-JOB = WaitingJob(7, "activated", "normal", "Q1", "SCORE", "alice", 3, 4, "MC", 500)
+JOB = WaitingJob(7, 1, "activated", "normal", "Q1", "SCORE", "alice", 3, 4, "MC", 500)
 
 
 @pytest.mark.parametrize(

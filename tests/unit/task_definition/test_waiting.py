@@ -24,21 +24,21 @@ def full(name: str, n_jobs: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("queues", "text"),
     [
-        ([full("BNL", 100)], "room at BNL (100 queued, at most 40) or 19:50 UTC"),
+        ([full("BNL", 100)], "room at BNL (100 queued of its VO, at most 40) or 19:50 UTC"),
         (
             [full(name, n) for name, n in (("A", 90), ("B", 50), ("C", 1e4), ("D", 60), ("E", 70))],
-            "room at B (50 queued, at most 40), room at D (60 queued, at most 40), room at E (70 queued, at most 40), "
-            "one of 2 more queues or 19:50 UTC",
+            "room at B (50 queued of its VO, at most 40), room at D (60 queued of its VO, at most 40), "
+            "room at E (70 queued of its VO, at most 40), one of 2 more queues or 19:50 UTC",
         ),
         (
             [full(f"{name}/{kind}", 90) for name in "ABCD" for kind in ("MCORE", "SCORE")],
-            "room at A/MCORE (90 queued, at most 40), room at B/MCORE (90 queued, at most 40), room at C/MCORE "
-            "(90 queued, at most 40), another queue or 19:50 UTC",
+            "room at A/MCORE (90 queued of its VO, at most 40), room at B/MCORE (90 queued of its VO, at most 40), "
+            "room at C/MCORE (90 queued of its VO, at most 40), another queue or 19:50 UTC",
         ),
         ([entry("A", "pilots", "time since a pilot asked 99999 s", "at most 10800 s", QUEUE)],
          "a pilot at A or 19:50 UTC"),
         ([entry("A", "memory_too_large", "memory of a job 9 MB", "maxrss of the queue 1 MB", GRID), full("B", 41)],
-         "room at B (41 queued, at most 40), the grid or 19:50 UTC"),
+         "room at B (41 queued of its VO, at most 40), the grid or 19:50 UTC"),
         ([entry(name, "user_running_jobs", "running jobs of user or group 12 jobs", "at most 10 jobs", USER)
           for name in "AB"],
          "fewer running jobs of user or group 12 jobs (at most 10 jobs) or 19:50 UTC"),

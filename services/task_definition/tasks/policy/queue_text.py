@@ -104,22 +104,22 @@ def limits_of(queue: Queue) -> dict[str, Any]:
 
 
 def caps_of(jobs: Iterable[Facts], floor: int) -> list[dict[str, Any]]:
-    """How many jobs of production may be queued for each resource type.
+    """How many jobs of production of each VO may be queued for each resource type.
 
-    Twice those that run, at least the floor.
+    Twice those of the VO that run, at least the floor.
 
     Example: with 3 running and a floor of 20, 21 queued ones are too many for another. What pilot factories say of
     workers and slots may count for more.
     """
-    counts = defaultdict[str, dict[str, int]](lambda: {"n_queued": 0, "n_running": 0})
+    counts = defaultdict[tuple[str, str], dict[str, int]](lambda: {"n_queued": 0, "n_running": 0})
     for row in jobs:
         if row["status"] in CAPPED:
-            counts[row["resource_type"]]["n_queued"] += row["n_jobs"]
+            counts[row["resource_type"], row["vo"]]["n_queued"] += row["n_jobs"]
         elif row["status"] == "running":
-            counts[row["resource_type"]]["n_running"] += row["n_jobs"]
+            counts[row["resource_type"], row["vo"]]["n_running"] += row["n_jobs"]
     return [
-        {"resource_type": name, **one, "at_most": max(floor, 2 * one["n_running"])}
-        for name, one in sorted(counts.items())
+        {"resource_type": name, "vo": vo, **one, "at_most": max(floor, 2 * one["n_running"])}
+        for (name, vo), one in sorted(counts.items())
     ]
 
 
@@ -134,7 +134,8 @@ def queue_text(found: Facts) -> str:
     if found["limits"]:
         lines.append("  takes: " + ", ".join(f"{name} {value}" for name, value in found["limits"].items()))
     lines += [
-        f"  queued {one['resource_type']}: {one['n_queued']}; production is given more below {one['at_most']} (twice "
+        f"  queued {one['resource_type']}{_of_vo(one)}: {one['n_queued']}; "
+        f"production is given more below {one['at_most']} (twice "
         f"the {one['n_running']} that run, workers or slots where they are more, at least NQUEUELIMITSITE)"
         for one in found["caps"]
     ]
@@ -173,7 +174,7 @@ def _pilot_lines(queue: Facts, without: Sequence[Facts]) -> Iterable[str]:
 def _job_lines(found: Facts) -> Iterable[str]:
     by_share = defaultdict[str, list[str]](list)
     for row in found["jobs"]:
-        by_share[f"{row['gshare']} {row['resource_type']}"].append(f"{row['n_jobs']} {row['status']}")
+        by_share[f"{row['gshare']} {row['resource_type']}{_of_vo(row)}"].append(f"{row['n_jobs']} {row['status']}")
     yield "jobs by share:" if by_share else "no jobs"
     for share, counts in sorted(by_share.items()):
         yield f"  {share}: {', '.join(counts)}"
@@ -214,6 +215,10 @@ def _decision_lines(decisions: Facts) -> Iterable[str]:
             yield f"    last for task {example['task_id']}: {compared(example['found'], example['wanted'])}"
         if one["parameters"]:
             yield f"    governed by {', '.join(one['parameters'])} (orrery config list)"
+
+
+def _of_vo(one: Facts) -> str:
+    return f" of vo {one['vo']}" if one["vo"] else ""
 
 
 def _tasks(n: int) -> str:

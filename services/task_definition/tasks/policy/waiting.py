@@ -11,13 +11,13 @@ from shared.brokerage.lifts import Lift
 
 Facts = Mapping[str, Any]
 SHOWN_QUEUES = 3
-#: checks of room, and what they count
+#: checks of room, and what they count: jobs of the task's VO alone
 ROOM = {
-    "queued": "queued",
-    "activated_and_starting": "activated and starting",
-    "long_queue": "queued",
-    "transferring": "transferring",
-    "vp_overloaded": "queued",
+    "queued": "queued of its VO",
+    "activated_and_starting": "activated and starting of its VO",
+    "long_queue": "queued of its VO",
+    "transferring": "transferring of its VO",
+    "vp_overloaded": "queued of its VO",
     "user_queue": "of the user queued",
     "analysis_stabilizer": "of the user queued",
 }
@@ -29,7 +29,10 @@ _SAID_OTHERWISE = {Lift.QUEUE.value, Lift.TIME.value, Lift.NOTHING.value, Lift.P
 
 
 def waits_for(decision: Facts) -> str:
-    """ "room at BNL (100 queued, at most 40), the grid or 19:50 UTC"; empty if the decision found a place."""
+    """What a decision waits for; empty if it found a place.
+
+    Example: "room at BNL (100 queued of its VO, at most 40), the grid or 19:50 UTC".
+    """
     if decision["outcome"] != "none":
         return ""
     held = [one for one in decision["queues"] if one.get("check")]
@@ -54,7 +57,7 @@ def waits_for(decision: Facts) -> str:
 def part_line(part: Facts) -> str:
     """What a part of a task waits for.
 
-    Example: "merges at BNL since 19:20: room at BNL (21 queued, at most 20) or 19:50 UTC".
+    Example: "merges at BNL since 19:20: room at BNL (21 queued of its VO, at most 20) or 19:50 UTC".
     """
     work, name = part["work"], part["part"]
     dataset, _, ram_mb = name.partition(" ")

@@ -12,11 +12,11 @@ SELECT c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_
   LEFT JOIN site_adverts s ON s.site = wanted.site AND s.expires_at > orrery_now();
 
 -- name: jobs_of_queue
--- Its live jobs by share, resource type and state, as the statistics count them.
+-- Its live jobs by VO, share, resource type and state, as the statistics count them.
 -- told by: STATES
-SELECT gshare, resource_type, status, sum(n_jobs)::bigint AS n_jobs FROM queue_statistics
+SELECT vo, gshare, resource_type, status, sum(n_jobs)::bigint AS n_jobs FROM queue_statistics
  WHERE queue = :queue AND status NOT IN ('finished', 'failed', 'closed', 'cancelled')
- GROUP BY gshare, resource_type, status HAVING sum(n_jobs) > 0 ORDER BY gshare, resource_type, status;
+ GROUP BY vo, gshare, resource_type, status HAVING sum(n_jobs) > 0 ORDER BY vo, gshare, resource_type, status;
 
 -- name: waiting_of_queue
 -- Its jobs that wait for a pilot, by task, up to so many; of tasks that the reader may not read the number alone.

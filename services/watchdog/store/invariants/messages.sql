@@ -74,15 +74,16 @@ WITH quiet AS (
        AND NOT EXISTS (SELECT FROM jobs WHERE state_change_time > orrery_now() - interval '1 minute'
                                           OR creation_time > orrery_now() - interval '1 minute')
 ), counted AS (
-    SELECT queue, resource_type, gshare, user_name, status, count(*) AS n_jobs
-      FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
-     GROUP BY queue, resource_type, gshare, user_name, status
+    SELECT j.queue, j.resource_type, j.gshare, j.user_name, j.status, coalesce(t.vo, '') AS vo, count(*) AS n_jobs
+      FROM jobs j LEFT JOIN tasks t USING (task_id)
+     WHERE j.status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND j.queue IS NOT NULL
+     GROUP BY j.queue, j.resource_type, j.gshare, j.user_name, j.status, coalesce(t.vo, '')
 ), folded AS (
-    SELECT queue, resource_type, gshare, user_name, status, n_jobs FROM queue_statistics
+    SELECT queue, resource_type, gshare, user_name, status, vo, n_jobs FROM queue_statistics
      WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND n_jobs <> 0
 )
 SELECT NULL::bigint AS task_id, 'queue' AS entity, NULL::bigint AS entity_id,
-       format('statistics of %s/%s, share %s, user %s: %s jobs %s, but there are %s', queue, resource_type, gshare,
-              user_name, coalesce(f.n_jobs, 0), status, coalesce(c.n_jobs, 0)) AS sentence
-  FROM counted c FULL JOIN folded f USING (queue, resource_type, gshare, user_name, status)
+       format('statistics of %s/%s, share %s, user %s of vo %s: %s jobs %s, but there are %s', queue, resource_type, gshare,
+              user_name, coalesce(nullif(vo, ''), 'none'), coalesce(f.n_jobs, 0), status, coalesce(c.n_jobs, 0)) AS sentence
+  FROM counted c FULL JOIN folded f USING (queue, resource_type, gshare, user_name, status, vo)
  WHERE EXISTS (SELECT FROM quiet) AND coalesce(f.n_jobs, 0) <> coalesce(c.n_jobs, 0);
