@@ -52,7 +52,8 @@ class ReadableParameters(TaskParameters):
 class Form:
     """What a submitted form says.
 
-    `given` are its fields, `items` the right ones of jobParameters by their place. `problems` are those of single fields. Where `is_whole` is false, a wrong field of `given` raises Unreadable.
+    `given` are its fields, `items` the right ones of jobParameters by their place. `problems` are those of single
+    fields. Where `is_whole` is false, a wrong field of `given` raises Unreadable.
     """
 
     given: TaskParameters
