@@ -25,9 +25,8 @@ from services.job_generation.policy.values import (
     Unit,
 )
 from services.job_generation.specification.command_format import format_of
-from services.job_generation.specification.input_fields import InputFields
+from services.job_generation.specification.input_fields import InputFacts, InputFields
 from services.job_generation.specification.job_fields import (
-    NOTHING,
     base_fields,
     distinct,
     encoded,
@@ -44,7 +43,6 @@ from shared.model import command_line
 from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES
 from shared.model.priorities import job_priority
 
-COPIED = "local"
 NO_TEXTS: Mapping[str, str] = {}
 #: characters of the name of a file
 MAX_NAME = 250
@@ -104,9 +102,8 @@ class Builder:
         self._written: dict[tuple[str, str], Written] = {}
         self._bases: dict[str, dict[str, Any]] = {}
         self._requirements: dict[tuple[Any, ...], Requirement] = {}
-        self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
-        # the pilot reads no file directly whose token is local
-        self._block_token = COPIED if self.kind.copies_to_scratch(request.task) else NOTHING
+        copied = self.kind.copies_to_scratch(request.task)
+        self._read = {key: InputFacts.of(one, is_copied=copied) for key, one in request.datasets.items()}
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
         self._has_merge_log = any(one.stream_name == MERGE_LOG_STREAM and one.is_log for one in request.templates)
@@ -118,7 +115,7 @@ class Builder:
         self._has_steps = self.kind.has_steps and bool(request.task.parameters.get("multiStepExec"))
         # the streams of a merge job may be left out, with their options
         self._format = None if request.streams else format_of(request.parameters)
-        self._inputs = InputFields(self._names, self._block_token)
+        self._inputs = InputFields(self._read)
 
     def build(self) -> list[NewJob]:
         """One job for each placed input, in the order of the request."""
@@ -307,7 +304,7 @@ class Builder:
     ) -> command_line.Values:
         """What the placeholders of the job's parameters stand for."""
         streams = {name: distinct(units) for name, units in given.items()}
-        datasets = {name: self._names[units[0].dataset_id][0] for name, units in given.items() if units}
+        datasets = {name: self._read[units[0].dataset_id].name for name, units in given.items() if units}
         left_out = self._left_out(own.place)
         for one, output in zip(written.named, outputs, strict=True):
             if one.template.stream_name not in left_out:

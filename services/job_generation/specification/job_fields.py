@@ -134,28 +134,6 @@ def guid_of(seed: int, lfn: str) -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
-def input_lists(
-    units: Mapping[str, Unit], facts: Sequence[tuple[str, str, str]], storage: str, block_token: str
-) -> dict[str, str]:
-    """Files as comma-joined lists, one place for each.
-
-    `facts`: short name, scope and type of their datasets.
-    """
-    names = ",".join([name for name, _, _ in facts])
-    rows = list(units.values())
-    return {
-        "inFiles": ",".join(units),
-        "realDatasetsIn": names,
-        "GUID": ",".join([unit.guid or NOTHING for unit in rows]),
-        "fsize": ",".join([str(unit.size_bytes) for unit in rows]),
-        "checksum": ",".join([unit.checksum or NOTHING for unit in rows]),
-        "scopeIn": ",".join([unit.scope or scope for unit, (_, scope, _) in zip(rows, facts, strict=True)]),
-        "ddmEndPointIn": ",".join([storage] * len(rows)),
-        "prodDBlocks": names,
-        "prodDBlockToken": ",".join([block_token] * len(rows)),
-    }
-
-
 def encoded(parameters: str) -> str:
     """The command line as base64 (encJobParams): its program decodes it.
 

@@ -17,7 +17,7 @@ from services.task_definition.tasks.policy.event_service import events_per_range
 from services.task_definition.tasks.policy.task_spec import TaskSpec
 from services.task_definition.tasks.policy.task_spec_items import Item
 from shared.brokerage.output_places import DISTRIBUTED
-from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, LOG_TYPES, MERGE_LOG_STREAM
 from shared.model.names import UNMERGED_PREFIX, bare_name, scope_of
 
 _ES_MERGE = {
@@ -71,6 +71,7 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
     """Datasets and templates of outputs (OUTPUT0, ...) and logs (LOG0, ...; LOG_MERGE of merge jobs)."""
     datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
+    merged: list[tuple[OutputDatasetPlan, TemplatePlan]] = []
     for stream, kind, item in _streams(spec):
         final = _dataset(spec, item, kind, stream, task_id)
         datasets.setdefault(final.name, final)
@@ -78,9 +79,13 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
         templates.append(TemplatePlan(final.name, template, stream, final.type, 1 + (item.offset or 0)))
         if spec.parameters.merge_output and not item.merge_only:
             unmerged = _unmerged(final, kind)
-            datasets.setdefault(unmerged.name, unmerged)
             name = _unmerged_name(template, at_end=spec.parameters.um_name_at_end)
-            templates.append(TemplatePlan(unmerged.name, name, stream, unmerged.type, 1 + (item.offset or 0)))
+            plan = TemplatePlan(unmerged.name, name, stream, unmerged.type, 1 + (item.offset or 0))
+            merged.append((unmerged, plan))
+    # what merge jobs read begins with the logs, as in the field: they are what is merged, outputs go with them
+    for unmerged, plan in sorted(merged, key=lambda pair: pair[0].type not in LOG_TYPES):
+        datasets.setdefault(unmerged.name, unmerged)
+        templates.append(plan)
     log_merge = spec.parameters.log_merge
     if log_merge is not None:
         kind = "output" if log_merge.param_type == "output" else "log"
