@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from services.job_generation.specification.job_fields import NOTHING
 from services.task_definition.tasks.policy.task_spec_items import Item
 from tests.handlers.field.carrying import Came
-from tests.handlers.field.corpus import HERE, Case
+from tests.handlers.field.corpus import HERE, SITE, Case
 
 #: the numbers of ours in names of datasets, of the field's in those of containers
 _NUMBERS = re.compile(r"(\.\d+)+$")
 #: the library that build jobs make: its name is Orrery's own
 _LIBRARY = re.compile(r"\S*\.lib\.[\w.]*tgz|\S*\.lib\._\S*?tgz")
 _STEPS = re.compile(r"<MULTI_STEP_EXEC>.*", re.DOTALL)
+#: what a payload has around it: the field writes them behind the command line, the pilot reads them from the job
+STEPS = ("preprocess", "coprocess", "postprocess", "containerOptions")
+#: the field's words for an output that a job may go without, and for one that is merged
+MAY_BE_MISSING, MERGED_LATER = "an", "TOMERGE"
+#: where outputs go that ask for no kind of storage
+DISK = "DATADISK"
 #: column of the field's task -> ours
 _COLUMNS = {
     "coreCount": "core_count", "ramCount": "ram_count", "ramUnit": "ram_unit", "outDiskCount": "out_disk_count",
@@ -27,6 +35,10 @@ _COLUMNS = {
     "campaign": "campaign", "cloud": "cloud", "site": "site", "goal": "goal", "ioIntensity": "io_intensity",
     "mergeCoreCount": "merge_core_count",
 }  # fmt: skip
+
+
+#: files of a job: the name of each, and what is said of it
+_Files = list[tuple[Any, ...]]
 
 
 def text_of(text: str) -> str:
@@ -72,20 +84,28 @@ class _Found:
             self.compare(f"rule {code}", field.get(code), ours.get(code))
 
     def compare_jobs(self, kind: str, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-        """Program, text, and names and datasets of the files of one job."""
+        """Program, text, steps, and what is said of each file of one job, in order."""
         self.compare(f"{kind}text", text_of(theirs["job_parameters"]), text_of(ours["jobPars"]))
         programs = [str(one["transformation"]).rpartition("/")[2] for one in (theirs, ours)]
         self.compare(f"{kind}program", *programs)
-        read = {lfn for group in theirs["inputs"] if group["type"] != "pseudo_input" for lfn in group["lfns"]}
-        names = {text_of(lfn) for lfn in read if not lfn.isdigit() and lfn != "pseudo_lfn"}
-        self.compare(f"{kind}inputs", names, {text_of(one) for one in ours["inFiles"].split(",")} - {""})
-        if ours["kind"] == "build":  # files and datasets of libraries have names of Orrery's own
-            return
-        written = {one["lfn"]: (one["type"], _bare(one["destinationDBlock"])) for one in theirs["outputs"]}
-        listed = zip(ours["outFiles"].split(","), ours["destinationDblock"].split(","), strict=True)
-        own_log = ours.get("logFile")
-        writes = {lfn: ("log" if lfn == own_log else "output", _bare(name)) for lfn, name in listed if lfn}
-        self.compare(f"{kind}outputs", sorted(written.items()), sorted(writes.items()))
+        steps = (_steps_in(theirs["job_parameters"]), ours)
+        self.compare(f"{kind}steps", *({name: _step(one.get(name)) for name in STEPS} for one in steps))
+        self.compare_files(f"{kind}inputs", _read(theirs), _reads(ours), ("datasets", "blocks", "tokens"))
+        if ours["kind"] != "build":  # files and datasets of libraries have names of Orrery's own
+            about = ("types", "datasets", "destinations", "left out")
+            self.compare_files(f"{kind}outputs", _written_files(theirs), _writes(ours), about)
+
+    def compare_files(self, files: str, theirs: _Files, ours: _Files, about: tuple[str, ...]) -> None:
+        """Names in order; of the files of both, what is said of each."""
+        self.compare(files, [name for name, *_ in theirs], [name for name, *_ in ours])
+        told, known = ({name: said for name, *said in side} for side in (theirs, ours))
+        both = [name for name in told if name in known]
+        for place, what in enumerate(about):
+            self.compare(
+                f"{what} of {files}",
+                {name: told[name][place] for name in both},
+                {name: known[name][place] for name in both},
+            )
 
 
 def _behind_builds(job: dict[str, Any], n_built: int) -> dict[str, Any]:
@@ -98,9 +118,84 @@ def _behind_builds(job: dict[str, Any], n_built: int) -> dict[str, Any]:
     return {**job, "logFile": plain, "outFiles": job["outFiles"].replace(log, plain)}
 
 
+def _steps_in(text: str) -> dict[str, Any]:
+    """The steps around the payload, which the field writes behind the command line."""
+    found = re.search(r"<MULTI_STEP_EXEC>(.*)</MULTI_STEP_EXEC>", text, re.DOTALL)
+    told = json.loads(found[1]) if found else {}
+    return {name: told.get(name) for name in STEPS}
+
+
+def _step(step: Mapping[str, str] | None) -> dict[str, str]:
+    """A step with its program by name, as with those of jobs."""
+    told = {name: text_of(text) for name, text in (step or {}).items()}
+    return told | ({"command": told["command"].rpartition("/")[2]} if "command" in told else {})
+
+
+def _read(theirs: Mapping[str, Any]) -> _Files:
+    """Input files of the field's job: name, dataset as the task named it, the one that has the file, token."""
+    return [
+        (
+            text_of(lfn),
+            _of_library(group["dataset"]),
+            _of_library(group.get("prodDBlock") or group["dataset"]),
+            group.get("prodDBlockToken") or NOTHING,
+        )
+        for group in theirs["inputs"]
+        if group["type"] != "pseudo_input"
+        for lfn in group["lfns"]
+        if not lfn.isdigit() and lfn != "pseudo_lfn"
+    ]
+
+
+def _reads(ours: Mapping[str, Any]) -> _Files:
+    if not ours["inFiles"]:
+        return []
+    names = ("inFiles", "realDatasetsIn", "prodDBlocks", "prodDBlockToken")
+    lists = zip(*(ours[name].split(",") for name in names), strict=True)
+    return [(text_of(lfn), _of_library(named), _of_library(block), token) for lfn, named, block, token in lists]
+
+
+def _written_files(theirs: Mapping[str, Any]) -> _Files:
+    """Outputs of the field's job: name, type, dataset, storage, whether the job may go without it."""
+    return [
+        (
+            one["lfn"],
+            one["type"],
+            _bare(one["destinationDBlock"]),
+            _storage(one.get("destinationDBlockToken")),
+            one.get("dispatchDBlockToken") == MAY_BE_MISSING,
+        )
+        for one in theirs["outputs"]
+    ]
+
+
+def _writes(ours: Mapping[str, Any]) -> _Files:
+    if not ours["outFiles"]:
+        return []
+    optional = ours.get("allowNoOutput", "").split(",")
+    lists = (ours[name].split(",") for name in ("outFiles", "destinationDblock", "ddmEndPointOut"))
+    return [
+        (lfn, "log" if lfn == ours.get("logFile") else "output", _bare(dataset), storage, lfn in optional)
+        for lfn, dataset, storage in zip(*lists, strict=True)
+    ]
+
+
+def _storage(token: str | None) -> str:
+    """The storage of the site that a token of an output leads to."""
+    if token in (None, MERGED_LATER):
+        return f"{SITE}_{DISK}"
+    named = token.removeprefix("dst:")
+    return named if named != token else f"{SITE}_{token.removeprefix('ATLAS')}"
+
+
 def _bare(name: str) -> str:
     """A name without its scope, without the slash of a container and without numbers of datasets of sites."""
     return _NUMBERS.sub("", name.rpartition(":")[2].rstrip("/")).removesuffix(HERE)
+
+
+def _of_library(name: str) -> str:
+    """The dataset of an input, whose name is Orrery's own where it is a library."""
+    return "LIBRARY" if re.search(r"\.lib\b", name) else _bare(name)
 
 
 def _their_datasets(refined: Mapping[str, Any]) -> list[str]:
@@ -113,7 +208,8 @@ def _their_datasets(refined: Mapping[str, Any]) -> list[str]:
             told.append((one["type"], "", None))
     for one in (*refined["outputs"], *refined["unmerged"]):
         kind = one["type"].removeprefix("tmpl_")
-        told.append((f"{kind} {one['streamName']}", _bare(one["datasetName"]), one.get("attributes")))
+        token = one.get("storageToken") or ""
+        told.append((f"{kind} {one['streamName']} {token}", _bare(one["datasetName"]), one.get("attributes")))
     return _written(told)
 
 
@@ -128,7 +224,8 @@ def _our_datasets(rows: Iterable[Mapping[str, Any]]) -> list[str]:
             told.append((kind, "", None))
         elif stream != "LIB":
             name = one["container_name"] or one["dataset_name"]
-            told.append((f"{kind} {stream.removeprefix('TRN_')}", _bare(name), given))
+            role = f"{kind} {stream.removeprefix('TRN_')} {one['storage_token'] or ''}"
+            told.append((role, _bare(name), given))
     return _written(told)
 
 
