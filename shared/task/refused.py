@@ -11,11 +11,6 @@ REFUSED_RULES: Mapping[str, tuple[str, str]] = {
         "zip files of ranges are not registered in a dataset by this version: the grid does not know "
         "which storage a store's number means, so they stay where pilots wrote them until they are merged",
     ),
-    "osMatching": (
-        "OS",
-        "by which rule the system that a task was submitted on (osInfo) matches that of a queue "
-        "is not known to this version: name the platform in architecture",
-    ),
     "allowInputWAN": (
         "IW",
         "from which storages a queue may read over a wide-area network instead of moving the input "

@@ -100,6 +100,9 @@ class PlaceRules(TaskFields):
     put_log_to_os: Flag = rule("putLogToOS", "PO", "logs go to an object store", _JOBS, default=False)
     intermediate_task: Flag = rule("intermediateTask", "IN", "outputs are kept by no rule of the catalogue",
                                    _DEFINITION, default=False)
+    os_matching: Flag = rule("osMatching", "OS", "jobs run on the system that the task was submitted on", default=False,
+                             kept="brokerage looks at no system that a task was submitted on, as in the field: name "
+                             "the platform in architecture", warned=True)
     ddm_back_end: Text32 | None = rule("ddmBackEnd", "DE", "catalogue of the task",
                                        kept="the catalogue of a VO is set by its operators", warned=True)
     task_broker_on_master: Flag = rule("taskBrokerOnMaster", None, "only primary input says where data is",

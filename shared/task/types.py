@@ -16,8 +16,14 @@ MOST_NAMES = 5000
 MOST_POINTS, MOST_JOBS = 100_000, 1_000_000
 
 
+#: how programs write whether something is so, beside true and false
+_TRUTHS = {"true": True, "false": False}
+
+
 def flag(value: Any) -> Any:
-    """0 and 1 count as false and true; everything else is left to the strict check."""
+    """0 and 1 count as false and true, and so do "False" and "true"; the rest is left to the check."""
+    if isinstance(value, str):
+        return _TRUTHS.get(value.strip().lower(), value)
     return bool(value) if type(value) is int and value in (0, 1) else value
 
 

@@ -187,8 +187,8 @@ async def test_the_priority_of_a_user_has_an_upper_limit(user: httpx.AsyncClient
 async def test_what_changes_a_task_s_meaning_and_is_not_carried_out_is_refused_by_name(
     producer: httpx.AsyncClient,
 ) -> None:
-    body = await refusal(producer, production(osMatching=True, registerEsFiles=True))
-    assert {one["field"] for one in body["problems"]} == {"osMatching", "registerEsFiles"}
+    body = await refusal(producer, production(useZipToPin=True, registerEsFiles=True))
+    assert {one["field"] for one in body["problems"]} == {"useZipToPin", "registerEsFiles"}
 
 
 async def test_a_user_owns_what_they_submit_and_may_only_analyse(database: Database, user: httpx.AsyncClient) -> None:

@@ -249,7 +249,6 @@ def test_input_of_the_catalogue_is_split_as_prun_says(system: LiveSystem, ada: P
     [
         (["--inDS", "user.ada.nothing"], "a dataset or container of the catalogue"),
         (["--nJobs", "1", "--site", "NOWHERE"], "site = 'NOWHERE': allowed: a site or queue of the grid"),
-        (["--nJobs", "1", "--osMatching"], "osMatching = true: "),
     ],
 )
 def test_a_refused_submission_tells_every_reason(ada: Person, options: list[str], told: str) -> None:
@@ -260,6 +259,8 @@ def test_a_refused_submission_tells_every_reason(ada: Person, options: list[str]
 def test_what_a_user_is_given_otherwise_is_shown_by_the_client(system: LiveSystem, ada: Person) -> None:
     said = prun(ada, "otherwise", "--priority", "5000")
     assert "Warning: currentPriority = 5000 is taken as 1000; allowed: 900 to 1100" in said.text
+    matched = prun(ada, "matched", "--osMatching")
+    assert "Warning: osMatching is taken and nothing is done for it: " in matched.text
     details = system.get("task/get_details", task_id=said.task_id)
     assert (details["current_priority"], details["base_walltime"]) == (1000, 60)
 

@@ -38,6 +38,7 @@ from shared.task.rule_text import (
     text_of_rules,
 )
 from tests.handlers.task_definition.world import production
+from tests.unit.task_spec.refusals import problems_of
 
 #: names of task parameters that the field's documents list (JEDI: task parameters), without dsFor<STREAM>
 LISTED_NAMES = """
@@ -181,13 +182,36 @@ def test_force_staged_is_use_local_io_whatever_that_says() -> None:
 
 def test_what_nothing_is_done_for_is_told_with_the_reason_and_what_is_carried_out_is_not() -> None:
     spec = parse_task(
-        production(ddmBackEnd="rucio", toStaging=True, intermediateTask=True, putLogToOS=True, noEmail=True)
+        production(
+            ddmBackEnd="rucio", toStaging=True, intermediateTask=True, putLogToOS=True, noEmail=True, osMatching=True
+        )
     )
     assert warnings_of(spec.parameters) == [
+        "osMatching is taken and nothing is done for it: brokerage looks at no system that a task was submitted on, as "
+        "in the field: name the platform in architecture",
         "ddmBackEnd is taken and nothing is done for it: the catalogue of a VO is set by its operators",
         "toStaging is taken and nothing is done for it: whether input is staged before jobs are made is said by "
         "inputPreStaging",
     ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ({"osMatching": "True"}, {"osMatching": True}),
+        ({"avoidVP": "true", "noLoopingCheck": "TRUE"}, {"avoidVP": True, "noLoopingCheck": True}),
+        ({"avoidVP": "False", "debugMode": "false", "useZipToPin": "False"}, {}),
+        ({"nFilesPerJob": "5", "t1Weight": "-1"}, {"nFilesPerJob": 5, "t1Weight": -1}),
+    ],
+)
+def test_truths_and_numbers_may_be_written_as_text(texts: dict[str, str], said: dict[str, Any]) -> None:
+    without = parse_task(production()).split_rule()
+    assert parse_task(production(**texts)).split_rule() == {**without, **said}
+
+
+@pytest.mark.parametrize("text", ["yes", "2", "tru"])
+def test_any_other_text_is_no_truth(text: str) -> None:
+    assert problems_of(production(skipShortInput=text)) == {"skipShortInput": "allowed: true or false"}
 
 
 def test_an_input_that_is_to_be_one_dataset_is_told_to_be_read_dataset_by_dataset() -> None:

@@ -20,6 +20,7 @@ from shared.model.batches import batches
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
 from shared.model.task_spec_problems import problem, unstorable_in_steps
+from shared.task.types import flag
 
 #: names of files that are checked in one step
 _FILES_TOGETHER = 500
@@ -70,7 +71,7 @@ def form_in_steps(parameters: Mapping[str, Any]) -> Steps[Form]:
     wrong = [
         problem(name, value, REFUSED[name])
         for name, value in parameters.items()
-        if name in REFUSED and value not in SAYS_NO
+        if name in REFUSED and flag(value) not in SAYS_NO
     ]
     n_refused = len(wrong)
     rest = {name: value for name, value in parameters.items() if name not in REFUSED}
