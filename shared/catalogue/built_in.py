@@ -9,11 +9,9 @@ import asyncpg
 
 from shared.catalogue.port import MOST_STOOD_FOR, DatasetFacts, NewFile, OneUse, Replica
 from shared.db.queries import Queries
-from shared.model.names import LATEST_RELEASE, WILDCARD, scope_of, stands_for_others
+from shared.model.names import DATABASE_RELEASES, LATEST_RELEASE, WILDCARD, scope_of, stands_for_others
 
 SQL = Queries.beside(__file__)
-#: the names of all datasets with a database release
-_DATABASE_RELEASES = "ddo.*DBRelease*"
 
 
 def _as_container(name: str, datasets: Sequence[str]) -> DatasetFacts:
@@ -34,7 +32,7 @@ class BuiltInCatalogue:
 
     async def _matching(self, connection: asyncpg.Connection, name: str, vo: str | None) -> list[str]:
         """The datasets that a name with wildcards stands for, and the newest database release."""
-        pattern = _DATABASE_RELEASES if name == LATEST_RELEASE else name
+        pattern = DATABASE_RELEASES if name == LATEST_RELEASE else name
         like = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_").replace(WILDCARD, "%")
         rows = await SQL.rows(connection, "matching_datasets", pattern=like, vo=vo, at_most=MOST_STOOD_FOR + 1)
         names = [str(row["name"]) for row in rows]

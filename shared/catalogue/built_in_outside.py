@@ -45,6 +45,13 @@ class BuiltInOutside:
             )
         return {name: found[name] for name in names if name in found}
 
+    async def matching(self, pattern: DataName, at_most: int) -> tuple[DataName, ...]:
+        async with self._database.read() as connection:
+            found = (await self._inside.find(connection, [pattern.name])).get(pattern.name)
+        names = found.constituents if found is not None else ()
+        known = await self.collections([DataName(pattern.scope, name) for name in names])
+        return tuple(known)[:at_most]
+
     async def files(self, name: DataName) -> AsyncIterator[Sequence[FileFacts]]:
         after = 0
         while True:

@@ -103,6 +103,9 @@ class Source(Protocol):
     async def collections(self, names: Sequence[DataName]) -> dict[DataName, Collection]:
         """The known ones among `names`, containers with what is directly in them."""
 
+    async def matching(self, pattern: DataName, at_most: int) -> tuple[DataName, ...]:
+        """Datasets of a scope for which a name with wildcards stands, in order; no more than so many."""
+
     def files(self, name: DataName) -> AsyncIterator[Sequence[FileFacts]]:
         """The files of a dataset, in slices of at most `SLICE`."""
 

@@ -10,6 +10,8 @@ from typing import Any
 WILDCARD = "*"
 #: what the field's client asks for (pathena --dbRelease LATEST): the newest dataset with a database release
 LATEST_RELEASE = "DBR_LATEST"
+#: the names of all datasets with a database release
+DATABASE_RELEASES = "ddo.*DBRelease*"
 
 
 def stands_for_others(dataset: str) -> bool:

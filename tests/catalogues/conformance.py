@@ -75,6 +75,17 @@ class CatalogueConformance:
         await catalogue.create([NewCollection(one, container=box)])
         assert (await catalogue.collections([box]))[box].constituents == (one,)
 
+    async def test_a_name_with_wildcards_stands_for_datasets_of_its_scope(
+        self, catalogue: OutsideCatalogue, scope: str
+    ) -> None:
+        for name in ("w.b_1.x", "w.a_1.x", "w.a11.x", "v.a_1.x"):
+            await catalogue.create([NewCollection(DataName(scope, name))])
+        await catalogue.create([NewCollection(DataName(scope, "w.a_1.box.x"), "container")])
+        found = await catalogue.matching(DataName(scope, "w.*_1.x"), 5)
+        assert found == (DataName(scope, "w.a_1.x"), DataName(scope, "w.b_1.x"))
+        assert len(await catalogue.matching(DataName(scope, "w.*"), 2)) == 2
+        assert await catalogue.matching(DataName(scope, "nothing*"), 5) == ()
+
     async def test_files_come_back_as_they_were_registered(self, catalogue: OutsideCatalogue, scope: str) -> None:
         name = await self.dataset(catalogue, scope, "full", 3)
         assert await files_of(catalogue, name) == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from rucio.common.exception import (
@@ -73,6 +74,13 @@ class RucioCatalogue:
         told_of = await self._do(lambda client: client.get_did(name.scope, name.name, dynamic_depth="FILE"))
         n_files, size_bytes = int(told_of["length"] or 0), int(told_of["bytes"] or 0)
         return Collection(name, "dataset", bool(metadata["is_open"]), n_files, size_bytes, metadata=metadata)
+
+    async def matching(self, pattern: DataName, at_most: int) -> tuple[DataName, ...]:
+        def some(client: Any) -> list[str]:
+            found = client.list_dids(pattern.scope, [{"name": pattern.name}], did_type="dataset")
+            return list(islice(found, at_most))
+
+        return tuple(DataName(pattern.scope, name) for name in sorted(await self._do(some)))
 
     async def files(self, name: DataName) -> AsyncIterator[Sequence[FileFacts]]:
         async for some in self._slices(lambda client: client.list_files(name.scope, name.name, long=True)):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from shared.catalogue.outside import CatalogueLies, Collection, DataName, FileFacts
 from shared.catalogue.port import Replica
-from shared.model.names import scope_of, stands_for_others
+from shared.model.names import DATABASE_RELEASES, LATEST_RELEASE, WILDCARD, scope_of, stands_for_others
 
 #: the wait after the first failed attempt, and the longest
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 600.0
@@ -30,11 +30,16 @@ def data_name(name: str, scope: str | None = None) -> DataName:
     return DataName(scope or scope_of(name), name)
 
 
+def pattern_of(subject: str) -> DataName:
+    """The datasets that a name stands for, as a catalogue outside is asked for them: those of one scope."""
+    return data_name(DATABASE_RELEASES if subject == LATEST_RELEASE else subject)
+
+
 def not_looked_up(names: Sequence[str], vo: str) -> str | None:
-    """Why input of a VO with a catalogue outside cannot be found: none is asked for names by pattern."""
-    found = ", ".join(name for name in names if stands_for_others(name))
-    told = f"{found}: the data of {vo} is in a catalogue that is asked for datasets by their whole names only"
-    return f"{told}: list the datasets, or a container of them" if found else None
+    """Why input of a VO with a catalogue outside cannot be found: it is asked for the names of one scope."""
+    found = ", ".join(one for one in names if stands_for_others(one) and WILDCARD in pattern_of(one).scope)
+    told = f"{found}: the data of {vo} is in a catalogue that is asked for the datasets of one scope"
+    return f"{told}: begin the name with it, without wildcards" if found else None
 
 
 def believed_files(dataset: DataName, files: Sequence[FileFacts]) -> Sequence[FileFacts]:

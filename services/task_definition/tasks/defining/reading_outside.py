@@ -12,14 +12,16 @@ from services.task_definition.data.policy.outside import (
     believed_partial_copies,
     data_name,
     datasets_of,
+    pattern_of,
 )
 from services.task_definition.data.store.cached_contents import SQL
 from services.task_definition.tasks.announcing import emit_for_status, staged
 from services.task_definition.tasks.store.tasks import TaskStore
 from shared.catalogue.outside import CatalogueLies, CatalogueTrouble, Collection, DataName, FileFacts, OutsideCatalogue
-from shared.catalogue.port import FROZEN, OPEN, Catalogue, Replica
+from shared.catalogue.port import FROZEN, MOST_STOOD_FOR, OPEN, Catalogue, Replica
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.names import LATEST_RELEASE, stands_for_others
 from shared.states.task import TaskStatus
 
 #: files that are deleted in one transaction
@@ -29,7 +31,7 @@ WAITING: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged", "defined"
 
 
 class OutsideReading:
-    """One dataset, or all datasets of a container."""
+    """One dataset, all datasets of a container, or those that a name with wildcards stands for."""
 
     def __init__(self, database: Database, inside: Catalogue, tasks: TaskStore) -> None:
         self._database, self._inside, self._tasks = database, inside, tasks
@@ -41,29 +43,52 @@ class OutsideReading:
                 connection, "was_read_since", vo=request.vo, subject=request.subject, since=request.created_at
             )
             scope = await SQL.value(connection, "scope_of", name=request.subject)
-        if not is_read:
-            name = data_name(request.subject, scope)
-            known = await _known(name, catalogue)
-            if name not in known:
-                await self._forget(request)
-            for dataset in datasets_of(name, known):
-                await self._read_dataset(request, known[dataset], catalogue)
-            if name in known and known[name].kind == "container":
-                await self._fill(request, known[name], datasets_of(name, known))
+        if not is_read and stands_for_others(request.subject):
+            await self._read_matching(request, catalogue)
+        elif not is_read:
+            await self._read_name(request, data_name(request.subject, scope), catalogue)
         return Done(apply=lambda work: self._go_on(work, request))
 
-    async def _forget(self, request: CatalogueRequest) -> None:
-        """The catalogue does not know, or no longer knows, what the request names: it goes in slices.
+    async def _read_matching(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> None:
+        """The datasets that a name stands for: those that the catalogue lists, and those that it listed before.
+
+        Of too many only the names are kept: the task that asked for them is refused.
+        """
+        pattern, is_newest = pattern_of(request.subject), request.subject == LATEST_RELEASE
+        listed = await catalogue.matching(pattern, MOST_STOOD_FOR + 1)
+        if len(listed) > MOST_STOOD_FOR:
+            for name in listed:
+                await self._put(request, Collection(name, "dataset", is_open=True))
+            return
+        async with self._database.read() as connection:
+            found = (await self._inside.find(connection, [pattern.name], request.vo)).get(pattern.name)
+            facts = await self._inside.find(connection, found.constituents if found else [], request.vo)
+        before = [DataName(one.scope, name) for name, one in facts.items() if one.vo == request.vo]
+        gone = sorted(set(before) - set(listed))
+        for name in [*gone, *(listed[-1:] if is_newest else listed)]:
+            await self._read_name(request, name, catalogue)
+
+    async def _read_name(self, request: CatalogueRequest, name: DataName, catalogue: OutsideCatalogue) -> None:
+        known = await _known(name, catalogue)
+        if name not in known:
+            await self._forget(request.vo, name.name)
+        for dataset in datasets_of(name, known):
+            await self._read_dataset(request, known[dataset], catalogue)
+        if name in known and known[name].kind == "container":
+            await self._fill(request, known[name], datasets_of(name, known))
+
+    async def _forget(self, vo: str, name: str) -> None:
+        """The catalogue does not know, or no longer knows, a name: what is kept of it goes in slices.
 
         Raises CatalogueTrouble where the task that writes it waits for it to be registered.
         """
         more = True
         while more:
             async with self._database.begin(reason="unknown to the catalogue") as work:
-                if await SQL.value(work.connection, "is_to_be_created", vo=request.vo, name=request.subject):
-                    raise CatalogueTrouble(f"{request.subject} is not registered yet, as its task wants it")
-                row = await SQL.row(work.connection, "collection", name=request.subject)
-                if row is None or row["vo"] != request.vo:
+                if await SQL.value(work.connection, "is_to_be_created", vo=vo, name=name):
+                    raise CatalogueTrouble(f"{name} is not registered yet, as its task wants it")
+                row = await SQL.row(work.connection, "collection", name=name)
+                if row is None or row["vo"] != vo:
                     return
                 more = await self._inside.delete_some(work.connection, row["dataset_id"], FORGOTTEN_TOGETHER)
 
@@ -155,7 +180,7 @@ class OutsideReading:
         # A complete copy needs no row for each file; of an open dataset none is complete for long.
         partial = {one.storage for one in copies if facts.is_open or not one.complete}
         async with self._database.begin(reason="catalogue read") as work:
-            await self._put_dataset_copies(work, dataset_id, copies, partial)
+            await _put_dataset_copies(work, dataset_id, copies, partial)
         if not partial:
             return
         async for found in catalogue.copies_of_files([facts.name]):
@@ -174,31 +199,6 @@ class OutsideReading:
             believed_partial_copies(facts.name, {row["storage"]: (row["n_files"], row["n_rows"]) for row in kept
                                                  if row["storage"] in partial})  # fmt: skip
 
-    async def _put_dataset_copies(
-        self, work: UnitOfWork, dataset_id: int, copies: Sequence[Replica], partial: set[str]
-    ) -> None:
-        connection, now = work.connection, {one.storage: one for one in copies}
-        await SQL.run(connection, "lock_collection", dataset_id=dataset_id)
-        kept = await SQL.rows(connection, "copies_kept", dataset_id=dataset_id)
-        gone = [row["storage"] for row in kept if row["storage"] not in now]
-        # A partial copy that lost files, and one that is complete now, has rows that are not true any more.
-        anew = [
-            row["storage"]
-            for row in kept
-            if row["storage"] in now and (row["storage"] not in partial or row["n_rows"] > now[row["storage"]].n_files)
-        ]
-        await SQL.run(connection, "remove_copies", dataset_id=dataset_id, storages=[*gone, *anew])
-        await SQL.run(connection, "remove_dataset_copies", dataset_id=dataset_id, storages=gone)
-        await SQL.run(
-            connection,
-            "put_dataset_copies",
-            dataset_id=dataset_id,
-            storages=[one.storage for one in copies],
-            n_files=[one.n_files for one in copies],
-            n_bytes=[one.size_bytes for one in copies],
-            complete=[one.storage not in partial for one in copies],
-        )
-
     async def _fill(self, request: CatalogueRequest, facts: Collection, datasets: Sequence[DataName]) -> None:
         """A container as it is now."""
         container_id, names = await self._put(request, facts), [one.name for one in datasets]
@@ -210,6 +210,30 @@ class OutsideReading:
                 await SQL.run(work.connection, "put_parts", container_id=container_id, names=names)
             state = OPEN if facts.is_open else FROZEN
             await SQL.run(work.connection, "freeze_container", dataset_id=container_id, state=state)
+
+
+async def _put_dataset_copies(work: UnitOfWork, dataset_id: int, copies: Sequence[Replica], partial: set[str]) -> None:
+    connection, now = work.connection, {one.storage: one for one in copies}
+    await SQL.run(connection, "lock_collection", dataset_id=dataset_id)
+    kept = await SQL.rows(connection, "copies_kept", dataset_id=dataset_id)
+    gone = [row["storage"] for row in kept if row["storage"] not in now]
+    # A partial copy that lost files, and one that is complete now, has rows that are not true any more.
+    anew = [
+        row["storage"]
+        for row in kept
+        if row["storage"] in now and (row["storage"] not in partial or row["n_rows"] > now[row["storage"]].n_files)
+    ]
+    await SQL.run(connection, "remove_copies", dataset_id=dataset_id, storages=[*gone, *anew])
+    await SQL.run(connection, "remove_dataset_copies", dataset_id=dataset_id, storages=gone)
+    await SQL.run(
+        connection,
+        "put_dataset_copies",
+        dataset_id=dataset_id,
+        storages=[one.storage for one in copies],
+        n_files=[one.n_files for one in copies],
+        n_bytes=[one.size_bytes for one in copies],
+        complete=[one.storage not in partial for one in copies],
+    )
 
 
 async def _known(name: DataName, catalogue: OutsideCatalogue) -> dict[DataName, Collection]:

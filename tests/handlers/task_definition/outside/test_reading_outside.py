@@ -9,8 +9,11 @@ import pytest
 
 from services.task_definition.data.cataloguing.working import RequestWorker
 from services.task_definition.data.importing.files import import_catalogue
+from services.task_definition.tasks.defining import reading_outside
+from services.task_definition.tasks.policy import refine
 from shared.auth import Authority
-from shared.catalogue.outside import DataName
+from shared.catalogue import built_in
+from shared.catalogue.outside import DataName, NewCollection
 from shared.db import Database
 from shared.events import (
     TaskDefined,
@@ -52,14 +55,62 @@ async def test_a_task_waits_until_its_input_was_read_and_is_defined_with_it(
     assert await value_of(database, "SELECT n_files FROM task_datasets WHERE dataset_name = 'mc.evnt'") == 20
 
 
-@pytest.mark.parametrize("name", ["mc.ev*", "DBR_LATEST"])
-async def test_names_that_stand_for_others_are_refused_whatever_of_them_was_read_before(
-    database: Database, service: Service, producer: httpx.AsyncClient, outside: FaultyCatalogue, name: str
+async def test_a_name_with_wildcards_is_read_as_the_datasets_that_the_catalogue_lists(
+    database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
+) -> None:
+    listed = [one.name for one in await outside.matching(DataName("mc", "mc.*"), 9)]
+    assert len(listed) > 1
+    task_id = await registered(database, service, producer, production(inputs=[an_input("mc.*")]))
+    assert "the catalogue of demo is to read mc.*" in await explained(producer, task_id)
+    async with database.begin(reason="read before") as work:
+        await work.connection.execute(
+            "INSERT INTO catalogue.datasets (scope, name, kind, vo) VALUES ('mc', 'mc.z', 'dataset', 'demo')"
+        )
+    await work_off(worker)
+    await deliver(database, service, TaskRegistered(task_id=task_id))
+    rows = await rows_of(database, "SELECT dataset_name FROM task_datasets WHERE type = 'input' ORDER BY dataset_name")
+    assert [row["dataset_name"] for row in rows] == listed, "mc.z was kept, and is gone from the catalogue"
+    for name in listed:
+        assert await kept(database, name) == await has(outside, name)
+
+
+async def test_the_latest_database_release_is_the_last_that_the_catalogue_lists(
+    database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
+) -> None:
+    releases = [DataName("ddo", f"ddo.000001.Atlas.Ideal.DBRelease.v{number}") for number in ("31", "05")]
+    for name in releases:
+        await outside.create([NewCollection(name)])
+        await outside.add_files(name, [new_file(7, "ALPHA_DATADISK")])
+    inputs = [an_input(), an_input("DBR_LATEST", "DBR", attributes="nosplit,repeat")]
+    task_id = await registered(database, service, producer, production(inputs=inputs))
+    await work_off(worker)
+    await deliver(database, service, TaskRegistered(task_id=task_id))
+    name = await value_of(database, "SELECT dataset_name FROM task_datasets WHERE stream_name = 'DBR'")
+    assert name == releases[0].name
+
+
+async def test_a_name_that_stands_for_too_many_datasets_is_refused(
+    database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for module in (reading_outside, refine, built_in):
+        monkeypatch.setattr(module, "MOST_STOOD_FOR", 1)
+    task_id = await registered(database, service, producer, production(inputs=[an_input("mc.*")]))
+    await work_off(worker)
+    await deliver(database, service, TaskRegistered(task_id=task_id))
+    row = await task_row(database, task_id)
+    assert (row["status"], row["error_dialog"]) == ("broken", "mc.* stands for more than 1 datasets")
+
+
+@pytest.mark.parametrize("name", ["m*", "user.*"])
+async def test_a_name_with_wildcards_needs_the_scope_in_which_it_is_looked_for(
+    database: Database, service: Service, producer: httpx.AsyncClient, name: str
 ) -> None:
     task_id = await registered(database, service, producer, production(inputs=[an_input(name)]))
     row = await task_row(database, task_id)
     assert row["status"] == "broken"
-    assert row["error_dialog"].startswith(f"{name}: the data of demo is in a catalogue that is asked for datasets by")
+    told = f"{name}: the data of demo is in a catalogue that is asked for the datasets of one scope: begin the name"
+    assert row["error_dialog"].startswith(told)
 
 
 async def test_a_container_comes_with_its_datasets_and_partial_copies_with_their_files(
