@@ -24,6 +24,10 @@ LOG_TYPES = ("log", "trn_log")
 PFN_STREAM = "IN"
 #: the placeholder of what build jobs make, and the stream of the output dataset that holds it
 LIBRARY_STREAM = "LIB"
+#: the streams of an archive of sources that jobs read from a dataset, and of one that build jobs alone read
+ARCHIVE_STREAM, SOURCES_STREAM = "TARBALL", "TARBALL_OF_BUILD"
+#: what a job unpacks: its pilot copies it, however the other input is read
+UNPACKED_STREAMS = (LIBRARY_STREAM, ARCHIVE_STREAM, SOURCES_STREAM)
 #: the stream of the logs of merge jobs, where these have a dataset of their own
 MERGE_LOG_STREAM = "LOG_MERGE"
 #: attribute of the dataset that numbers jobs: where the numbers of ${SEQNUMBER} begin beside input

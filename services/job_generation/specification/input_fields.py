@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from services.job_generation.policy.values import Dataset, QueueFacts, Unit
 from services.job_generation.specification.job_fields import NO_INPUT, NOTHING
-from shared.model.dataset_types import LIBRARY_STREAM, WITHOUT_DATA
+from shared.model.dataset_types import UNPACKED_STREAMS, WITHOUT_DATA
 from shared.model.names import stands_for_others
 
 #: the token of files that the pilot copies: it reads no such file directly
@@ -25,8 +25,8 @@ class InputFacts(NamedTuple):
 
     @classmethod
     def of(cls, dataset: Dataset, *, is_copied: bool) -> Self:
-        """A library is copied wherever it is read: the job unpacks it (PanDA pilot protocol: prodDBlockToken)."""
-        token = COPIED if is_copied or dataset.stream_name == LIBRARY_STREAM else NOTHING
+        """What jobs unpack is copied wherever it is read (PanDA pilot protocol: prodDBlockToken)."""
+        token = COPIED if is_copied or dataset.stream_name in UNPACKED_STREAMS else NOTHING
         name, named = dataset.short_name, dataset.container_name
         asked_for = name if named is None or stands_for_others(named) else named
         return cls(name, asked_for, dataset.scope, dataset.type not in WITHOUT_DATA, token)

@@ -11,7 +11,7 @@ from services.job_generation.splitting.secondary import Pool
 from services.job_generation.store import units as store_units
 from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.db.unit_of_work import UnitOfWork
-from shared.model.dataset_types import INPUT_TYPES
+from shared.model.dataset_types import INPUT_TYPES, SOURCES_STREAM
 
 MOST_SECONDARY_FILES = 10_000
 
@@ -28,7 +28,7 @@ async def pools_of_secondaries(
     pools, described = [], xml_of(definition.task)
     for dataset_id in sorted(definition.datasets):
         dataset = definition.datasets[dataset_id]
-        if dataset.type not in INPUT_TYPES or dataset.is_master:
+        if dataset.type not in INPUT_TYPES or dataset.is_master or dataset.stream_name == SOURCES_STREAM:
             continue
         if described is not None and is_described(described, dataset):
             boundaries = sorted({unit.boundary_id for unit in masters if unit.boundary_id is not None})

@@ -11,6 +11,7 @@ from services.job_generation import app
 from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.specification.building import BuildRequest, NewJob
 from shared.events import Event
+from shared.model.dataset_types import SOURCES_STREAM
 from tests import rows
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_preprocessing import a_job, to_preprocess
@@ -84,6 +85,30 @@ async def test_jobs_read_the_library_once_it_is_made(story: Story) -> None:
     await story.end(jobs, "finished")
     assert await story.status(task_id) == "prepared"
     assert await story.value("SELECT count(*) FROM jobs WHERE job_type = 'build'") == 1
+
+
+async def test_an_archive_in_a_dataset_is_read_by_build_jobs_alone(story: Story) -> None:
+    task_id = await to_build(story)
+    async with story.database.read() as connection:
+        master = await connection.fetchval(
+            "SELECT dataset_id FROM task_datasets WHERE task_id = $1 AND stream_name = 'IN'", task_id
+        )
+        archive = await rows.dataset(
+            connection, task_id, dataset_name="user.ada.code", type="input", stream_name=SOURCES_STREAM,
+            master_id=master, n_files=1, n_files_to_be_used=1, attributes={"nosplit": True, "repeat": True},
+        )  # fmt: skip
+        await rows.file(connection, task_id, archive, lfn="code.tgz", type="input", status="ready")
+    job_id, said = await built(story, task_id)
+    spec = await spec_of(story, job_id)
+    assert (spec["inFiles"], spec["realDatasetsIn"], spec["prodDBlockToken"]) == ("code.tgz", "user.ada.code", "local")
+    assert await story.value("SELECT dataset_id FROM job_files WHERE job_id = $1", job_id) == archive
+    [chunk_id] = chunks_in(said)
+    jobs = generated_in(await story.broker(task_id, chunk_id))
+    for one in [await spec_of(story, made) for made in jobs]:
+        assert "code.tgz" not in one["inFiles"]
+        assert "local" in one["prodDBlockToken"].split(","), "the library"
+    await story.end(jobs, "finished")
+    assert await story.status(task_id) == "prepared"
 
 
 async def test_a_second_chunk_for_the_same_site_waits_for_the_same_build(story: Story) -> None:

@@ -14,6 +14,7 @@ from services.task_definition.tasks.policy.refine import refine
 from services.task_definition.tasks.policy.task_spec import parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from shared.catalogue.port import DatasetFacts
+from shared.model.dataset_types import SOURCES_STREAM
 from tests.handlers.task_definition.world import analysis
 from tests.unit.brokerage.conformance import sample
 
@@ -74,8 +75,26 @@ def test_an_archive_in_a_dataset_goes_with_every_job_and_is_no_part_of_the_comma
     assert plan.inputs[1].attributes == {"nosplit": True, "repeat": True}
     plain = parse_task(filled(**analysis()))
     assert command_lines(spec, 7)["normal"].strip() == command_lines(plain, 7)["normal"].strip()
-    with pytest.raises(InvalidTask, match="an archive that jobs read from a dataset is not supported"):
+    with pytest.raises(InvalidTask, match="allowed of analysis: DATASET:FILE, an archive that jobs read from a dat"):
         parse_task(filled(**{**given, "tarBallViaDDM": "code.tgz"}))
+
+
+def test_an_archive_of_a_build_in_a_dataset_is_an_input_of_its_own() -> None:
+    """As prun --tarBallViaDDM writes it with a build: in buildSpec, beside the name of the file."""
+    build = {"archiveName": "code.tgz", "jobParameters": "-i ${IN} -o ${OUT}", "prodSourceLabel": "panda"}
+    line = {"type": "constant", "value": "-l ${LIB}"}
+    task = analysis()
+    task["jobParameters"] = [*task["jobParameters"], line]
+    spec = parse_task(filled(**task, buildSpec={**build, "tarBallViaDDM": "user.alice.code:code.tgz"}))
+    known = ("data.all", "data", 37), ("user.alice.code", "user.alice", 1)
+    facts = {name: DatasetFacts(name, scope, "dataset", "frozen", n, 0, 10) for name, scope, n in known}
+    plan = refine(spec, 7, DefinitionFacts(facts))
+    assert isinstance(plan, Refined)
+    assert [(one.name, one.stream, one.names) for one in plan.inputs] == [
+        ("data.all", "IN", None), ("user.alice.code", SOURCES_STREAM, ("code.tgz",)),
+    ]  # fmt: skip
+    plain = parse_task(filled(**task, buildSpec=build))
+    assert command_lines(spec, 7) == command_lines(plain, 7)
 
 
 def test_good_run_lists_are_read_by_a_script_of_their_own() -> None:

@@ -12,7 +12,7 @@ from services.job_generation.kinds.build.policy import Libraries, decide, refuse
 from services.job_generation.kinds.room import BuiltKind, Steps
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.values import JobInput, PlacedJob
+from services.job_generation.policy.values import JobInput, PlacedJob, Unit
 from services.job_generation.specification.instantiating import at_sites
 from services.job_generation.specification.job_source import JobSource
 from services.job_generation.specification.kind_of_job import NORMAL, SCOUT
@@ -20,10 +20,12 @@ from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, MakeJobs
 from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask, PickedFiles
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.dataset_types import SOURCES_STREAM
 from shared.states.job import FINAL
 
 #: kinds whose input waits for the library
@@ -69,7 +71,8 @@ class BuildJobs(BuiltKind):
         advertised itself again, or the time has come.
         """
         task = at.task
-        place = Placement([PlacedJob(queue, JobInput(())) for queue in libraries.to_begin])
+        sources = JobInput((), await _sources(work, at.source))
+        place = Placement([PlacedJob(queue, sources) for queue in libraries.to_begin])
         again = await take_matches(work, task, place, BUILD)
         for one in place.jobs:
             await self._build(work, at.source, [one])
@@ -113,3 +116,9 @@ class BuildJobs(BuiltKind):
         if reason is not None:
             await store.record_decision(work, held.task.task_id, "broken", reason)
             await store.move_task(work, held.task, "tobroken", reason=reason, keep=True)
+
+
+async def _sources(work: UnitOfWork, source: JobSource) -> dict[int, tuple[Unit, ...]]:
+    """The archive of sources that build jobs read from a dataset, by its id; nothing without one."""
+    wanted = [one for one in source.datasets.values() if one.stream_name == SOURCES_STREAM]
+    return {one.dataset_id: tuple(await store_units.ready_units(work, one.dataset_id, one.n_files)) for one in wanted}

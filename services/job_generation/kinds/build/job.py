@@ -18,7 +18,7 @@ BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
 
 
 class Build(KindOfJob):
-    """Writes the library and a log; it reads no input and processes no events."""
+    """Writes the library and a log; it reads sources at most, and processes no events."""
 
     name = "build"
     lines = ("build",)
@@ -41,7 +41,7 @@ class Build(KindOfJob):
         return [one for one in given if one.stream_name == LIBRARY_STREAM or one.dataset_type in FINAL_LOGS]
 
     def master_of(self, datasets: Mapping[int, Dataset], job: JobInput) -> int:
-        """The library, for it reads none."""
+        """The library, for it reads no input of the task."""
         return next(key for key, one in datasets.items() if one.stream_name == LIBRARY_STREAM)
 
     def walltime_s(self, task: Task, queue: QueueFacts, work: AmountOfWork, cores: int) -> float | None:

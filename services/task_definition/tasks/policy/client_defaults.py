@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.model.analysis import ANALYSIS, is_analysis
+from shared.model.dataset_types import ARCHIVE_STREAM, SOURCES_STREAM
 from shared.model.priorities import ANALYSIS_PRIORITY
 from shared.task.stored import name_of
 
@@ -58,19 +59,31 @@ def with_client_defaults(parameters: Any, scripts_url: str, scripts: Mapping[str
 def _with_tar_ball(parameters: dict[str, Any]) -> dict[str, Any]:
     """The archive of the user's code from a dataset (PanDA client: --tarBallViaDDM) as input that each job reads.
 
-    Example: "user.ada.code:code.tgz" adds a hidden input with the dataset user.ada.code and the file code.tgz. Anything
-    else is left for the check, and so is what a build job would read.
+    That of buildSpec is read by build jobs alone. Example: "user.ada.code:code.tgz" adds a hidden input with the
+    dataset user.ada.code and the file code.tgz. Anything else is left for the check.
     """
-    stated, items = parameters.get(_TAR_BALL), parameters.get("jobParameters")
-    dataset, _, file = stated.rpartition(":") if isinstance(stated, str) else ("", "", "")
-    if not (dataset and file and isinstance(items, list)):
+    items, build = parameters.get("jobParameters"), parameters.get("buildSpec")
+    if not isinstance(items, list):
         return parameters
-    archive = {
-        "type": "template", "param_type": "input", "value": "${TARBALL}", "dataset": dataset, "files": [file],
+    found = dict(parameters)
+    archives = [_archive(found, ARCHIVE_STREAM)]
+    if isinstance(build, Mapping):
+        found["buildSpec"] = dict(build)
+        archives.append(_archive(found["buildSpec"], SOURCES_STREAM))
+    return {**found, "jobParameters": [*items, *(one for one in archives if one is not None)]}
+
+
+def _archive(of: dict[str, Any], stream: str) -> dict[str, Any] | None:
+    """The input that DATASET:FILE means, taken out of what states it; None where that is not stated."""
+    stated = of.get(_TAR_BALL)
+    dataset, _, file = stated.rpartition(":") if isinstance(stated, str) else ("", "", "")
+    if not (dataset and file):
+        return None
+    del of[_TAR_BALL]
+    return {
+        "type": "template", "param_type": "input", "value": f"${{{stream}}}", "dataset": dataset, "files": [file],
         "attributes": "nosplit,repeat", "hidden": True,
     }  # fmt: skip
-    rest = {name: value for name, value in parameters.items() if name != _TAR_BALL}
-    return {**rest, "jobParameters": [*items, archive]}
 
 
 def allowed_to_users(parameters: Any) -> tuple[Any, list[str]]:

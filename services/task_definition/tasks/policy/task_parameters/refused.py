@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from shared.task.refused import REFUSED_RULES
 
-#: of a task where it is no DATASET:FILE, and of its buildSpec
-NO_TAR_BALL = (
-    "an archive that jobs read from a dataset is not supported by this version but as DATASET:FILE of a task without "
-    "build jobs: send it to the file server"
-)
+#: where it is no DATASET:FILE
+NO_TAR_BALL = "allowed of analysis: DATASET:FILE, an archive that jobs read from a dataset"
 #: values by which a client says that it does not want the thing
 SAYS_NO = (None, False, 0, "", "none")
 _TEMPLATE = "is a column of output templates that no field sets: "
