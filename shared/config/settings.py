@@ -32,7 +32,7 @@ class ListeningSettings(BaseSettings):
     identity_file: Path | None = Field(None, description="JSON: other issuers of tokens, and TLS proxies")
     forwarders: str = Field("", description="proxies whose X-Forwarded-For is believed: addresses and networks, commas")
     connections_per_address: int = Field(12_000, ge=1, description="at most 80 % of all that the process can have")
-    slow_requests_per_address: int = Field(100, ge=1, description="that are not whole after 5 s")
+    slow_requests_per_address: int = Field(100, ge=1, description="begun and not whole after 5 s")
 
     log_format: Literal["plain", "json"] = Field("plain", description="plain or json, a record a line")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG, INFO, WARNING, ERROR")

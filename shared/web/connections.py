@@ -26,8 +26,9 @@ NO_PROXIES = Proxies()
 class Pace:
     """How fast requests have to come, and answers have to be taken.
 
-    A head is whole after `begin_s`. A body may take as long, and a second more for so many bytes; the bytes of an
-    answer that are on their way get fewer at that rate. What is not whole after `slow_s` counts as slow.
+    A request begins with its first byte, which comes within `begin_s` of the connection. A head is whole after
+    `begin_s`. A body may take as long, and a second more for so many bytes; the bytes of an answer that are on
+    their way get fewer at that rate. What has begun and is not whole after `slow_s` counts as slow.
     """
 
     slow_s: float = 5.0
@@ -55,7 +56,8 @@ class Connections:
     """Those of one process.
 
     When there are too many, the one that has been without a request for longest is closed. `most_slow`: slow requests
-    from one address. Proxies, which speak for many, have no bounds of their own.
+    from one address. Proxies, which speak for many, have no bounds of their own; they connect before they send, and a
+    busy one may send much later: its time counts from the first byte.
     """
 
     def __init__(
@@ -85,7 +87,9 @@ class Connections:
         self._n_all += 1
         if address:
             self._n_of[address] += 1
-        watch.wait()
+            watch.wait()
+        else:
+            watch.idle()
         if address and self._n_of[address] > self.most_of_one:
             self._close_longest(self._waiting_of[address], "address")
         elif self._n_all > self.most:
@@ -142,8 +146,8 @@ def _count_down(counts: Counter[str], name: str) -> None:
 class Watch:
     """The times of one connection: until its request is whole, and while nobody takes its answer."""
 
-    __slots__ = ("_answer", "_begun_at", "_connection", "_in_body", "_is_slow", "_kept", "_loop", "_n_bytes", "_n_left",
-                 "_pace", "_request", "address")  # fmt: skip
+    __slots__ = ("_answer", "_begun_at", "_connection", "_in_body", "_is_silent", "_is_slow", "_kept", "_loop",
+                 "_n_bytes", "_n_left", "_pace", "_request", "address")  # fmt: skip
 
     def __init__(self, kept: Connections, connection: Watched, address: str, pace: Pace) -> None:
         self._kept: Connections | None = kept
@@ -154,6 +158,7 @@ class Watch:
         self._request: asyncio.TimerHandle | None = None
         self._answer: asyncio.TimerHandle | None = None
         self._in_body = self._is_slow = False
+        self._is_silent = True
         self._begun_at, self._n_bytes, self._n_left = 0.0, 0, 0
 
     def wait(self) -> None:
@@ -173,6 +178,9 @@ class Watch:
         self._in_body, self._n_bytes, self._begun_at = True, 0, self._loop.time()
 
     def received(self, n_bytes: int) -> None:
+        """Bytes have come; the first of a connection begin its first request."""
+        if self._is_silent:
+            self._is_silent, self._begun_at = False, self._loop.time()
         self._n_bytes += n_bytes
 
     def whole(self) -> None:
@@ -234,12 +242,13 @@ class Watch:
             rate = f"; a body has to come with {pace.bytes_per_s} bytes/s" if self._in_body else ""
             self._end(f"the request was not complete after {allowed_s:.1f} s{rate}")
             return
-        if not self._is_slow and waited_s >= pace.slow_s:
+        if waited_s >= pace.slow_s and not (self._is_slow or self._is_silent):
             if not self._kept.slow(self.address):
                 self._end(f"more than {self._kept.most_slow} requests from {self.address} arrive slowly")
                 return
             self._is_slow = True
-        self._look_in(min(pace.slow_s, max(0.01, allowed_s - waited_s)))
+        due_s = allowed_s if self._is_slow or self._is_silent else pace.slow_s
+        self._look_in(min(pace.slow_s, max(0.01, due_s - waited_s)))
 
     def _end(self, text: str) -> None:
         self.whole()

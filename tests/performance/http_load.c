@@ -7,7 +7,8 @@
  * sends it once (a reconnection of all pilots).
  *
  * Prints one JSON line: requests answered, those whose reply held the wanted text, those answered with HTTP 200 and 503,
- * connections that failed or ended without an answer, seconds, CPU seconds of this process, latencies.
+ * connections that failed or ended without an answer, seconds, CPU seconds of this process, latencies, how many answers
+ * had each status.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #define LARGEST_REPLY 65536
+#define N_STATUSES 1000
 
 struct connection {
     int fd;
@@ -35,6 +37,7 @@ struct connection {
 
 static struct connection *connections;
 static size_t n_connections, n_open, n_answered, n_with_wanted, n_ok, n_later, n_lost, n_latencies, n_room;
+static size_t n_of_status[N_STATUSES];
 static double *latencies, ends_at;
 static int poller, once;
 
@@ -115,8 +118,10 @@ static void answered(struct connection *one) {
     latencies[n_latencies++] = now() - one->sent_at;
     n_answered++;
     n_with_wanted += memmem(one->reply, one->n_received, one->wanted, one->n_wanted) != NULL;
-    n_ok += !memcmp(one->reply, "HTTP/1.1 200", 12);
-    n_later += !memcmp(one->reply, "HTTP/1.1 503", 12);
+    unsigned long status = strtoul(one->reply + sizeof "HTTP/1.1", NULL, 10) % N_STATUSES;
+    n_of_status[status]++;
+    n_ok += status == 200;
+    n_later += status == 503;
     if (once)
         end(one, 0);
     else
@@ -209,8 +214,15 @@ int main(int n_arguments, char **arguments) {
     double p50 = n_latencies ? latencies[n_latencies / 2] : 0, p99 = n_latencies ? latencies[n_latencies * 99 / 100] : 0;
     double longest = n_latencies ? latencies[n_latencies - 1] : 0;
     printf("{\"requests\": %zu, \"wanted\": %zu, \"ok\": %zu, \"later\": %zu, \"lost\": %zu, \"seconds\": %.6f, "
-           "\"cpu_s\": %.6f, \"per_s\": %.3f, \"p50_s\": %.6f, \"p99_s\": %.6f, \"longest_s\": %.6f}\n",
+           "\"cpu_s\": %.6f, \"per_s\": %.3f, \"p50_s\": %.6f, \"p99_s\": %.6f, \"longest_s\": %.6f, \"statuses\": {",
            n_answered, n_with_wanted, n_ok, n_later, n_lost + n_open, elapsed, cpu, (double)n_answered / elapsed, p50, p99,
            longest);
+    const char *between = "";
+    for (unsigned status = 0; status < N_STATUSES; status++) {
+        if (!n_of_status[status]) continue;
+        printf("%s\"%u\": %zu", between, status, n_of_status[status]);
+        between = ", ";
+    }
+    printf("}}\n");
     return 0;
 }

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,8 @@ class Load:
     def __init__(self, seconds: float, n_connections: int) -> None:
         self.seconds = seconds
         self.latencies: list[float] = []
-        self.n_wanted = self.n_ok = self.n_later = self.n_lost = 0
+        self.n_wanted = self.n_lost = 0
+        self.n_of_status: Counter[str] = Counter()
         self.n_open = n_connections
         self.ends_at = time.perf_counter() + seconds
         self.done = asyncio.Event()
@@ -129,8 +131,7 @@ class Load:
     def answered(self, reply: bytes, wanted: bytes, latency_s: float) -> None:
         self.latencies.append(latency_s)
         self.n_wanted += wanted in reply
-        self.n_ok += reply.startswith(b"HTTP/1.1 200")
-        self.n_later += reply.startswith(b"HTTP/1.1 503")
+        self.n_of_status[reply.split(b" ", 2)[1].decode()] += 1
 
     def ended(self, *, is_lost: bool) -> None:
         self.n_lost += is_lost
@@ -154,8 +155,8 @@ async def _run_here(host: str, port: int, seconds: float, requests: list[LoadReq
     return {
         "requests": len(load.latencies),
         "wanted": load.n_wanted,
-        "ok": load.n_ok,
-        "later": load.n_later,
+        "ok": load.n_of_status["200"],
+        "later": load.n_of_status["503"],
         "lost": load.n_lost,
         "seconds": elapsed,
         "cpu_s": time.process_time(),
@@ -163,6 +164,7 @@ async def _run_here(host: str, port: int, seconds: float, requests: list[LoadReq
         "p50_s": ordered[len(ordered) // 2],
         "p99_s": ordered[int(len(ordered) * 0.99)],
         "longest_s": ordered[-1],
+        "statuses": dict(sorted(load.n_of_status.items())),
     }
 
 

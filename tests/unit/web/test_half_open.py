@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from ipaddress import ip_network
 
 import pytest
 from starlette.applications import Starlette
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from shared.auth.addresses import Proxies
 from shared.runtime.web import HttpServer
 from shared.web.connections import Connections, Pace
 from shared.web.half_open import LARGEST_HEAD_BYTES, WholeRequestProtocol
@@ -33,7 +35,7 @@ async def _length(request: Request) -> PlainTextResponse:
 
 @pytest.fixture
 def connections() -> Connections:
-    return Connections(most_slow=20)
+    return Connections(most_slow=20, proxies=Proxies([ip_network("127.0.0.8/32")]))
 
 
 @pytest.fixture
@@ -111,6 +113,29 @@ async def test_of_one_address_few_requests_may_arrive_slowly_and_another_address
     async with asyncio.timeout(5):
         while connections.n_open:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_callers_that_have_not_begun_are_not_slow_and_are_answered_when_they_do(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WholeRequestProtocol, "pace", Pace(slow_s=0.1, begin_s=20.0))
+    opened = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0)) for _ in range(60)]
+    await asyncio.sleep(0.5)  # the point of the test is time
+    for _, writer in opened:
+        writer.write(REQUEST + b"abcde")
+    for reader, writer in opened:
+        assert b" 200 " in await asyncio.wait_for(reader.readuntil(b"bytes"), 5)
+        writer.close()
+
+
+async def test_a_proxy_connects_long_before_it_sends_and_what_it_begins_has_its_time(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.8", 0))
+    await asyncio.sleep(0.6)  # twice what a request may take
+    writer.write(REQUEST + b"abcde")
+    assert b" 200 " in await asyncio.wait_for(reader.readuntil(b"bytes"), 5)
+    writer.write(REQUEST + b"abc")
+    assert b"not complete after 0.3 s" in await asyncio.wait_for(reader.read(), 5)
+    writer.close()
 
 
 async def test_who_takes_no_answer_is_cut_and_who_takes_it_slowly_gets_it_whole(port: int) -> None:
