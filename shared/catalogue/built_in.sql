@@ -74,6 +74,7 @@ UPDATE catalogue.datasets d
 
 -- name: insert_file_replicas
 -- Copies at storages that do not have the dataset completely; the replicas' counters follow in the same statement.
+-- done for: WRITERS
 WITH wanted AS (
         SELECT f.file_id, f.dataset_id, f.size_bytes, new.storage
           FROM unnest(:datasets::text[], :lfns::text[], :storages::text[]) AS new (dataset, lfn, storage)
@@ -110,6 +111,7 @@ ON CONFLICT (file_id, storage) DO UPDATE
 
 -- name: keep_brought
 -- Copies that are there for one use stay from now on: they are wanted for more.
+-- done for: WRITERS
 DELETE FROM catalogue.brought_copies b
  USING unnest(:datasets::text[], :lfns::text[], :storages::text[]) AS n (dataset, lfn, storage),
        catalogue.datasets d, catalogue.files f
@@ -165,10 +167,12 @@ SELECT count(*) FROM gone;
 
 -- name: freeze_datasets
 -- Nothing is added to these datasets any more.
+-- done for: WRITERS
 UPDATE catalogue.datasets SET state = 'frozen' WHERE name = ANY(:names::text[]) AND state = 'open';
 
 -- name: complete_replicas
 -- Copies that have every file of a dataset are complete: they need no row for each file.
+-- done for: WRITERS
 WITH whole AS (
         UPDATE catalogue.dataset_replicas r SET complete = true FROM catalogue.datasets d
          WHERE d.dataset_id = r.dataset_id AND d.name = ANY(:names::text[]) AND d.kind = 'dataset'

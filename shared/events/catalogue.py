@@ -10,7 +10,8 @@ from shared.events.base import Event
 class Entry:
     """One kind of event: who emits it, who works on it (once, by queue), and to whom it is news.
 
-    ``counting``: consumers that only count, so that nobody waits for what they do.
+    ``counting``: consumers that only count, so that nobody waits for what they do. ``asked``: the access rules of the
+    routes that emit it for somebody; without one it states what a service found.
     """
 
     event: type[Event]
@@ -18,6 +19,7 @@ class Entry:
     consumers: tuple[str, ...] = ()
     listeners: tuple[str, ...] = ()
     counting: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 _TD, _TB, _JG, _JB = "task_definition", "task_brokerage", "job_generation", "job_brokerage"
@@ -25,27 +27,27 @@ _JD, _WD, _JW, _SC = "job_dispatch", "watchdog", "jumbo_watchdog", "share_correc
 _EVERYONE = (_TD, _TB, _JG, _JB, _JD, _WD, _JW, _SC)
 
 ENTRIES: tuple[Entry, ...] = (
-    Entry(task.TaskRegistered, (_TD, _WD), (_TD,)),
+    Entry(task.TaskRegistered, (_TD, _WD), (_TD,), asked=("COMMANDS", "SUBMITTING")),
     Entry(task.TaskDefined, (_TD, _WD), (_TB,)),
     Entry(task.TaskReady, (_TD, _TB, _WD), (_JG, _TB)),
     Entry(task.TaskProgressed, (_JG, _WD), (_TD, _TB), counting=(_TD, _TB)),
     Entry(task.TaskMeasured, (_JG,), (_TD,)),
     Entry(task.TaskPrepared, (_JG, _TD, _WD), (_TD,)),
-    Entry(task.TaskCompleted, (_TD, _WD), (_TD, _TB)),
+    Entry(task.TaskCompleted, (_TD, _WD), (_TD, _TB), asked=("COMMANDS",)),
     Entry(task.TaskCommandRequested, (_WD,), (_TD,)),
-    Entry(task.TaskCommanded, (_TD, _WD), (_JG, _JD)),
-    Entry(task.TaskReleased, (_WD, _TD), (_TD, _TB, _JG)),
+    Entry(task.TaskCommanded, (_TD, _WD), (_JG, _JD), asked=("COMMANDS",)),
+    Entry(task.TaskReleased, (_WD, _TD), (_TD, _TB, _JG), asked=("COMMANDS",)),
     Entry(task.TasksWoken, (_JB, _TB, _JG), (_WD,)),
-    Entry(task.TaskJumboSwitched, (_JW, _TD), (_JG,)),
-    Entry(task.TaskPointsOpened, (_JD,), (_JG,)),
+    Entry(task.TaskJumboSwitched, (_JW, _TD), (_JG,), asked=("COMMANDS",)),
+    Entry(task.TaskPointsOpened, (_JD,), (_JG,), asked=("PILOTS",)),
     Entry(chunk.ChunkOffered, (_JG, _WD), (_JB,)),
     Entry(chunk.ChunkBrokered, (_JB,), (_JG,)),
     Entry(chunk.ChunkUnplaceable, (_JB, _WD), (_JG,)),
     Entry(jobs.JobsGenerated, (_JG, _WD), (_JD, _JB), counting=(_JB,)),
     Entry(jobs.JobsAssigned, (_JD,), (_JB,), counting=(_JB,)),
-    Entry(jobs.JobsActivated, (_JD,), (_JB,), (_JD,), (_JB,)),
+    Entry(jobs.JobsActivated, (_JD,), (_JB,), (_JD,), (_JB,), asked=("COMMANDS",)),
     Entry(jobs.JobsThrottled, (_JD,), (_JB,), (_JD,), (_JB,)),
-    Entry(jobs.JobsReordered, (_JD, _JG), (_JB,), (_JD,), (_JB,)),
+    Entry(jobs.JobsReordered, (_JD, _JG), (_JB,), (_JD,), (_JB,), asked=("COMMANDS",)),
     Entry(jobs.JobsDispatched, (_JD,), (_JB,), (_JD,), (_JB,)),
     Entry(jobs.JobsStarted, (_JD,), (_JG, _JB, _SC), counting=(_JB, _SC)),
     Entry(jobs.OutputsProduced, (_JD, _WD), (_TD, _JB, _SC), counting=(_JB, _SC)),
@@ -57,10 +59,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(jobs.JobsExpired, (_WD,), (_JG, _JB, _SC), counting=(_JB, _SC)),
     Entry(transfers.TransfersRequested, (_JD, _WD), (_TD,)),
     Entry(transfers.TransfersCompleted, (_TD, _WD), (_JD,)),
-    Entry(news.ConfigChanged, (_TD,), (), _EVERYONE),
-    Entry(news.GridChanged, (_JB,), (), (_TB, _JB, _JD)),
+    Entry(news.ConfigChanged, (_TD,), (), _EVERYONE, asked=("OPERATORS", "OWN")),
+    Entry(news.GridChanged, (_JB,), (), (_TB, _JB, _JD), asked=("OPERATORS",)),
     Entry(news.StatisticsChanged, (_JB,), (), (_TB, _JB)),
-    Entry(news.SharesCorrected, (_SC,), (), (_JD,)),
+    Entry(news.SharesCorrected, (_SC,), (), (_JD,), asked=("OPERATORS",)),
 )
 
 BY_ROUTING_KEY: dict[str, Entry] = {entry.event.routing_key(): entry for entry in ENTRIES}

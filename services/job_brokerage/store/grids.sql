@@ -1,11 +1,13 @@
 -- name: next_version
 -- Taken first: loads of a grid follow one another.
+-- done for: OPERATORS
 INSERT INTO versions (name, version, changed_at) VALUES (:name, 1, orrery_now())
 ON CONFLICT (name) DO UPDATE SET version = versions.version + 1, changed_at = orrery_now()
 RETURNING version;
 
 -- name: upsert_sites
 -- Sites of the new grid.
+-- done for: OPERATORS
 INSERT INTO sites (site, state, role, tier, data)
 SELECT * FROM unnest(:names::text[], :states::text[], :roles::text[], :tiers::int[], :records::jsonb[])
 ON CONFLICT (site) DO UPDATE
@@ -13,6 +15,7 @@ SET state = excluded.state, role = excluded.role, tier = excluded.tier, data = e
 
 -- name: upsert_queues
 -- Queues of the new grid.
+-- done for: OPERATORS
 INSERT INTO queues (queue, site, status, type, data)
 SELECT * FROM unnest(:names::text[], :sites::text[], :statuses::text[], :types::text[], :records::jsonb[])
 ON CONFLICT (queue) DO UPDATE
@@ -20,6 +23,7 @@ SET site = excluded.site, status = excluded.status, type = excluded.type, data =
 
 -- name: upsert_storages
 -- Storages of the new grid.
+-- done for: OPERATORS
 INSERT INTO storages (storage, site, type, is_tape, space_total_gb, space_free_gb, space_used_gb, space_expired_gb,
                       space_min_free_gb, space_unavailable_gb, space_timestamp, blacklisted_read, blacklisted_write,
                       detailed_status, data)
@@ -37,40 +41,49 @@ SET site = excluded.site, type = excluded.type, is_tape = excluded.is_tape, spac
 
 -- name: forget_queues
 -- Queues that the new grid does not have.
+-- done for: OPERATORS
 DELETE FROM queues WHERE queue <> ALL(:names::text[]);
 
 -- name: forget_storages
 -- Storages that the new grid does not have.
+-- done for: OPERATORS
 DELETE FROM storages WHERE storage <> ALL(:names::text[]);
 
 -- name: forget_sites
 -- Sites that the new grid does not have.
+-- done for: OPERATORS
 DELETE FROM sites WHERE site <> ALL(:names::text[]);
 
 -- name: forget_network_metrics
 -- All numbers of links, before the new ones are copied in.
+-- done for: OPERATORS
 DELETE FROM network_metrics;
 
 -- name: forget_software_map
 -- All that queues published about software, before the new map is written.
+-- done for: OPERATORS
 DELETE FROM software_map;
 
 -- name: insert_software_map
 -- What queues publish about software.
+-- done for: OPERATORS
 INSERT INTO software_map (queue, data) SELECT * FROM unnest(:names::text[], :records::jsonb[]);
 
 -- name: forget_resource_types
 -- All resource types, before the new ones are written.
+-- done for: OPERATORS
 DELETE FROM resource_types;
 
 -- name: insert_resource_types
 -- Resource types in the order in which they are matched.
+-- done for: OPERATORS
 INSERT INTO resource_types (resource_name, position, min_core, max_core, min_ram_per_core, max_ram_per_core)
 SELECT * FROM unnest(:names::text[], :positions::int[], :min_cores::int[], :max_cores::int[], :min_rams::int[],
                      :max_rams::int[]);
 
 -- name: upsert_shares
 -- Parents and children in one statement. The correction factor of a share that stays is kept.
+-- done for: OPERATORS
 INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
                     resource_type, vo, throttled, stretchable, position)
 SELECT * FROM unnest(:gshares::text[], :percents::float8[], :parents::text[], :prod_source_labels::text[],
@@ -85,6 +98,7 @@ SET value = excluded.value, parent = excluded.parent, prod_source_label = exclud
 
 -- name: forget_shares
 -- Shares that the new tree does not have.
+-- done for: OPERATORS
 DELETE FROM shares WHERE gshare <> ALL(:names::text[]);
 
 -- name: shares_in_use
@@ -96,21 +110,25 @@ GROUP BY gshare ORDER BY gshare;
 
 -- name: record_load
 -- Who loaded a grid and what came of it, for people.
+-- done for: OPERATORS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, 'grid load', 'grid', :outcome, :details);
 
 -- name: cordon
 -- Close a queue of the grid for new work, or say anew why; nothing for an unknown queue.
+-- done for: OPERATORS
 INSERT INTO queue_cordons (queue, reason, set_by) SELECT queue, :reason, :set_by FROM queues WHERE queue = :queue
 ON CONFLICT (queue) DO UPDATE SET reason = excluded.reason, set_by = excluded.set_by, set_at = orrery_now()
 RETURNING queue;
 
 -- name: uncordon
 -- Open a queue again; its name if it was cordoned.
+-- done for: OPERATORS
 DELETE FROM queue_cordons WHERE queue = :queue RETURNING queue;
 
 -- name: record_cordon
 -- Who closed or opened a queue, for people.
+-- done for: OPERATORS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, :verb, :queue, 'accepted', :details);
 

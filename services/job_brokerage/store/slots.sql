@@ -1,11 +1,13 @@
 -- name: set_slots
 -- A number of slots of a queue and resource type until a time.
+-- done for: NAMED, OPERATORS
 INSERT INTO queue_slots (queue, resource_type, n_slots, valid_until)
 VALUES (:queue, :resource_type, :n_slots, :valid_until)
 ON CONFLICT (queue, resource_type) DO UPDATE SET n_slots = excluded.n_slots, valid_until = excluded.valid_until;
 
 -- name: unset_slots
 -- No number of slots of a queue and resource type any more.
+-- done for: NAMED, OPERATORS
 DELETE FROM queue_slots WHERE queue = :queue AND resource_type = :resource_type;
 
 -- name: forget_slots
@@ -14,6 +16,7 @@ DELETE FROM queue_slots WHERE valid_until <= orrery_now();
 
 -- name: add_up_slots
 -- Their sum, of queues where it is another than before.
+-- done for: NAMED, OPERATORS
 INSERT INTO queue_activity AS known (queue, n_slots)
 SELECT queue, slots.n_slots_in_all
 FROM valid_queue_slots slots FULL JOIN (SELECT queue, n_slots FROM queue_activity WHERE n_slots IS NOT NULL) a USING (queue)
@@ -24,6 +27,7 @@ RETURNING queue;
 
 -- name: record_slots
 -- Who set slots, for people.
+-- done for: NAMED, OPERATORS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, 'set slots', :target, 'accepted', :details);
 

@@ -1,11 +1,13 @@
 -- name: note_pilots
 -- Pilots of these queues asked just now; queues in one order for everybody.
+-- done for: PILOTS
 INSERT INTO queue_activity (queue, last_pilot_at)
 SELECT seen.queue, orrery_now() FROM unnest(:queues::text[]) AS seen (queue) ORDER BY seen.queue
 ON CONFLICT (queue) DO UPDATE SET last_pilot_at = excluded.last_pilot_at;
 
 -- name: note_pilots_without_a_job
 -- Pilots of these queues got no job since the last time; queues in one order for everybody.
+-- done for: PILOTS
 INSERT INTO pilots_without_a_job AS known (queue, why, n_pilots, reason)
 SELECT * FROM unnest(:queues::text[], :whys::text[], :counts::bigint[], :reasons::text[])
 ON CONFLICT (queue, why)
@@ -25,12 +27,14 @@ SELECT queue, data->'vo_name' AS vo_name FROM queues_in_force WHERE queue = ANY(
 
 -- name: release_workers
 -- Workers of several VOs that pilots of one begin: each is written anew, as that VO's.
+-- done for: NAMED
 DELETE FROM workers w USING unnest(:harvester_ids::text[], :worker_ids::bigint[]) AS begun (harvester_id, worker_id)
  WHERE w.harvester_id = begun.harvester_id AND w.worker_id = begun.worker_id AND w.vo = ''
    AND w.subject IS NULL AND w.status <> 'finished';
 
 -- name: note_workers
 -- The latest state of batch jobs; one that finished stays so, and one that began is not submitted any more.
+-- done for: NAMED
 INSERT INTO workers (harvester_id, worker_id, queue, status, subject, n_cores, vo)
 SELECT * FROM unnest(:harvester_ids::text[], :worker_ids::bigint[], :queues::text[], :statuses::text[],
                      :subjects::text[], :n_cores::int[], :vos::text[])

@@ -7,6 +7,7 @@ SELECT a.site, a.max_jobs, a.max_submitting_jobs, a.current_jobs, a.current_subm
 
 -- name: advertise_site
 -- What was matched since the last advertisement is in the site's own numbers now.
+-- done for: NAMED
 INSERT INTO site_adverts (site, max_jobs, max_submitting_jobs, current_jobs, current_submitting_jobs, current_matches,
                           requirements, advertisement, expires_at)
 SELECT :site::text, :max_jobs::int, :max_submitting_jobs::int, :current_jobs::int, :current_submitting_jobs::int,

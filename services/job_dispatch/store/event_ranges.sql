@@ -22,6 +22,7 @@ SELECT h.most_points, h.n_points, h.points_per_generation, h.min_unevaluated, h.
 -- name: open_points
 -- The next points of a search by their numbers; those that an optimiser added meanwhile, or that were evaluated by an
 -- earlier set, are passed over. The job set is held. Index event_ranges_number.
+-- done for: PILOTS
 WITH chosen AS MATERIALIZED (
     SELECT h.task_id, h.dataset_id, h.file_id, h.job_set_id, h.range_attempts, n.point_id
       FROM hpo_searches h
@@ -63,6 +64,7 @@ SELECT job_set_id FROM job_sets WHERE task_id = :task_id AND status = 'open' AND
 
 -- name: take_ranges_of_sets
 -- Ranges of these sets that nobody has, now the jumbo job's. Index event_ranges_set.
+-- done for: PILOTS
 WITH free AS MATERIALIZED (
     SELECT r.event_range_id
       FROM unnest(:set_ids::bigint[]) AS s (job_set_id) CROSS JOIN LATERAL (
@@ -89,6 +91,7 @@ SELECT coalesce(sum(n_ready), 0)::bigint FROM job_sets WHERE task_id = :task_id 
 -- name: take_ranges
 -- Ranges of the job's input files that nobody has, now the job's; those that another transaction holds are left to it.
 -- Index event_ranges_ready.
+-- done for: PILOTS
 WITH free AS MATERIALIZED (
     SELECT r.event_range_id
       FROM job_files i CROSS JOIN LATERAL (
@@ -127,6 +130,7 @@ SELECT w.place - 1 AS place, r.event_range_id, r.status, r.job_id, r.attempt_nr,
 
 -- name: move_ranges
 -- One step of ranges of a task that were judged; what the report does not say stays. Index event_ranges_id.
+-- done for: PILOTS
 UPDATE event_ranges r
    SET status = :to_status, job_id = w.job_id, error_code = coalesce(w.error_code, r.error_code),
        error_diag = coalesce(w.error_diag, r.error_diag), obj_store_id = coalesce(w.obj_store_id, r.obj_store_id),
@@ -141,6 +145,7 @@ RETURNING r.event_range_id;
 -- name: copy_failed
 -- The next attempts of failed ranges, which nobody has. A range whose attempts are used up gets a row that is not given
 -- out: whether its task goes on without it is not decided here.
+-- done for: PILOTS
 INSERT INTO event_ranges (task_id, dataset_id, file_id, status, job_process_id, def_min_event_id, def_max_event_id,
                           attempt_nr, event_offset, is_jumbo, job_set_id)
 SELECT task_id, dataset_id, file_id, :to_status, job_process_id, def_min_event_id, def_max_event_id, attempt_nr - 1,
@@ -152,6 +157,7 @@ RETURNING event_range_id;
 -- name: note_refused
 -- One row for each task counts them; only jobs that process events of the task are believed. Indexes
 -- job_set_jobs_pkey, jumbo_jobs_pkey.
+-- done for: PILOTS
 INSERT INTO refused_range_reports AS r (task_id, n_reports, reason)
 SELECT w.task_id, sum(w.n), (array_agg(w.reason ORDER BY w.job_id DESC))[1]
   FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :numbers::int[], :reasons::text[]) AS w (task_id, job_id, n, reason)
@@ -163,6 +169,7 @@ ON CONFLICT (task_id) DO UPDATE
 
 -- name: note_files
 -- Files that ranges were written to; a file that is reported again is the same.
+-- done for: PILOTS
 INSERT INTO event_range_files (task_id, job_id, kind, lfn, obj_store_id, size_bytes, adler32, n_events, path_convention)
 SELECT * FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :kinds::text[], :lfns::text[], :obj_store_ids::int[],
                      :sizes::bigint[], :adler32s::text[], :n_events::bigint[], :path_conventions::int[])

@@ -31,6 +31,7 @@ UPDATE jobs SET heartbeat_at = orrery_now()
 
 -- name: start_jobs
 -- Jobs begin on their worker nodes, by compare-and-set.
+-- done for: PILOTS
 UPDATE jobs SET status = :status, state_change_time = orrery_now(), heartbeat_at = orrery_now(),
        start_time = coalesce(start_time, CASE WHEN :status = 'running' THEN orrery_now() END)
   FROM unnest(:job_ids::bigint[]) AS started (job_id)
@@ -39,6 +40,7 @@ RETURNING jobs.job_id;
 
 -- name: end_jobs
 -- Jobs reach a state after they ran, or will never run; errors where there are any.
+-- done for: COMMANDS, PILOTS
 UPDATE jobs SET status = :status, state_change_time = orrery_now(), end_time = coalesce(end_time, orrery_now()),
        error_source = coalesce(ended.error_source, jobs.error_source),
        error_code = coalesce(ended.error_code, jobs.error_code),
@@ -50,6 +52,7 @@ RETURNING jobs.job_id;
 
 -- name: move_jobs
 -- Jobs go on: their end time, if any, stays as it is.
+-- done for: COMMANDS
 UPDATE jobs SET status = :status, state_change_time = orrery_now()
   FROM unnest(:job_ids::bigint[]) AS moved (job_id)
  WHERE jobs.job_id = moved.job_id AND jobs.status = ANY(:allowed::text[])
@@ -57,6 +60,7 @@ RETURNING jobs.job_id;
 
 -- name: insert_reports
 -- Final reports; the first one of a job stays.
+-- done for: PILOTS
 INSERT INTO job_reports (job_id, attempt_number, state, report)
 SELECT * FROM unnest(:job_ids::bigint[], :attempts::smallint[], :states::text[], :reports::jsonb[])
 ON CONFLICT (job_id) DO NOTHING;
@@ -135,14 +139,17 @@ SELECT job_id, state, report FROM job_reports WHERE job_id = ANY(:job_ids::bigin
 
 -- name: set_command
 -- What the pilot of a live job is told with every reply.
+-- done for: COMMANDS, PILOTS
 UPDATE jobs SET command = :command WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
 -- name: take_back_commands
 -- Only these commands, whatever their arguments: what was ordered since stays.
+-- done for: COMMANDS, PILOTS
 UPDATE jobs SET command = CASE WHEN split_part(command, ' ', 1) = ANY(:commands::text[]) THEN NULL ELSE command END
  WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
 -- name: audit
 -- Who gave which command, for people.
+-- done for: COMMANDS, PILOTS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);

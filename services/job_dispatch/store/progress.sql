@@ -13,6 +13,7 @@ ON CONFLICT (job_id) DO UPDATE SET stdout = excluded.stdout, reported_at = exclu
 
 -- name: end_progress
 -- Jobs have ended: their reports have all that was kept here. By primary key.
+-- done for: PILOTS
 DELETE FROM job_progress WHERE job_id = ANY(:job_ids::bigint[]);
 
 -- name: forget_progress

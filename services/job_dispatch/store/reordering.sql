@@ -1,5 +1,6 @@
 -- name: begin_change
 -- What the task has now is what its waiting jobs shall have; a later change adds to one that is under way.
+-- done for: COMMANDS
 INSERT INTO job_order_changes AS known (task_id, priority, gshare)
 SELECT task_id, CASE WHEN :of_priority::boolean THEN current_priority END, CASE WHEN :of_share::boolean THEN gshare END
   FROM tasks WHERE task_id = :task_id
@@ -14,10 +15,12 @@ SELECT task_id, priority, gshare FROM job_order_changes ORDER BY moved_at LIMIT 
 
 -- name: note_change
 -- A slice was done; the others have their turn first.
+-- done for: COMMANDS
 UPDATE job_order_changes SET n_jobs = n_jobs + :n_jobs, moved_at = orrery_now() WHERE task_id = :task_id;
 
 -- name: end_change
 -- All waiting jobs of the task have what they shall have.
+-- done for: COMMANDS
 DELETE FROM job_order_changes WHERE task_id = :task_id;
 
 -- name: plan_by_index
@@ -54,6 +57,7 @@ SELECT job_id, task_id, status, job_type, queue, resource_type, user_name, shape
 
 -- name: reorder_jobs
 -- By compare-and-set: a job that a pilot has taken meanwhile stays as it is.
+-- done for: COMMANDS
 UPDATE jobs SET current_priority = wanted.priority, gshare = wanted.gshare
   FROM unnest(:job_ids::bigint[], :priorities::int[], :gshares::text[]) AS wanted (job_id, priority, gshare)
  WHERE jobs.job_id = wanted.job_id AND jobs.status = ANY(:statuses::text[])

@@ -25,6 +25,7 @@ SELECT coalesce((SELECT secrets_of IS NOT NULL FROM job_specs WHERE job_id = :jo
 
 -- name: set_secret
 -- A new value, or a new key while there are not too many.
+-- done for: OWN
 INSERT INTO user_secrets (owner, vo, key, key_id, sealed, for_pilots)
 SELECT :owner::text, :vo::text, :key::text, :key_id::text, :sealed::bytea, :for_pilots::boolean
  WHERE (SELECT count(*) FROM user_secrets WHERE owner = :owner AND vo = :vo AND key <> :key) < :at_most::int
@@ -35,10 +36,12 @@ RETURNING key;
 
 -- name: forget_secret
 -- The key and its value.
+-- done for: OWN
 DELETE FROM user_secrets WHERE owner = :owner AND vo = :vo AND key = :key RETURNING key;
 
 -- name: forget_secrets
 -- Every key of one person in a VO.
+-- done for: OWN
 DELETE FROM user_secrets WHERE owner = :owner AND vo = :vo;
 
 -- name: sealed_otherwise
@@ -49,6 +52,7 @@ SELECT owner, vo, key, key_id, sealed FROM user_secrets
 
 -- name: seal_again
 -- The same values, encrypted anew.
+-- done for: OPERATORS, OWN
 UPDATE user_secrets u SET key_id = w.key_id, sealed = w.sealed
   FROM unnest(:owners::text[], :vos::text[], :keys::text[], :key_ids::text[], :sealed::bytea[])
        AS w (owner, vo, key, key_id, sealed)

@@ -1,5 +1,6 @@
 -- name: note_node
 -- What a pilot says of its machine now.
+-- done for: PILOTS
 INSERT INTO worker_nodes (site, host_name, kind, item, data)
 VALUES (:site, :host_name, :kind, :item, :data::jsonb)
 ON CONFLICT (site, host_name, kind, item) DO UPDATE SET data = excluded.data, seen_at = excluded.seen_at;

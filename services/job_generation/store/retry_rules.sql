@@ -12,14 +12,17 @@ SELECT rule_id, count(*) AS n_jobs FROM retry_decisions GROUP BY rule_id;
 
 -- name: remove_other_retry_rules
 -- Those that are left out.
+-- done for: OPERATORS
 DELETE FROM retry_rules WHERE rule_id <> ALL(:rule_ids::int[]);
 
 -- name: remove_retry_rule
 -- One of them.
+-- done for: OPERATORS
 DELETE FROM retry_rules WHERE rule_id = :rule_id RETURNING rule_id;
 
 -- name: put_retry_rules
 -- Each in the place of the one with its number.
+-- done for: OPERATORS
 INSERT INTO retry_rules (rule_id, source, code, pattern, action, parameters, architecture, release, work_queue_id,
                          expires_at, is_active, note)
 SELECT * FROM unnest(:rule_ids::int[], :sources::text[], :codes::int[], :patterns::text[], :actions::text[],
@@ -33,6 +36,7 @@ SET source = excluded.source, code = excluded.code, pattern = excluded.pattern, 
 
 -- name: record_audit
 -- Who changed rules, and into what.
+-- done for: OPERATORS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, :verb, 'retry rules', 'accepted', :details);
 

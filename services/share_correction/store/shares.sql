@@ -70,10 +70,12 @@ DELETE FROM correction_terms WHERE at < orrery_now() - make_interval(secs => :ol
 
 -- name: next_shares_version
 -- The shares changed: who keeps a copy reads them again.
+-- done for: OPERATORS
 UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'shares' RETURNING version;
 
 -- name: load_shares
 -- Parents and children in one statement. The correction factor of a share that stays is kept.
+-- done for: OPERATORS
 INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
                     resource_type, vo, throttled, stretchable, position)
 SELECT * FROM unnest(:gshares::text[], :percents::float8[], :parents::text[], :prod_source_labels::text[],
@@ -150,6 +152,7 @@ SELECT CASE WHEN :produced_vos::text[] IS NULL OR EXISTS (
 
 -- name: forget_shares
 -- Shares that the new tree does not have.
+-- done for: OPERATORS
 DELETE FROM shares WHERE gshare <> ALL(:gshares::text[]);
 
 -- name: record_audit

@@ -359,5 +359,6 @@ SELECT audit_id, at, caller, roles, verb, target, outcome, details FROM audit_lo
 
 -- name: record_audit
 -- Who gave which command, for people.
+-- done for: OPERATORS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, :verb, :target, :outcome, :details);

@@ -1,5 +1,6 @@
 -- name: add_requests
 -- What is wanted of a catalogue; what is open already is not asked for twice.
+-- done for: COMMANDS, PRODUCTION
 INSERT INTO catalogue_requests (vo, task_id, kind, subject, details)
 SELECT :vo, :task_id, :kind, new.subject, new.details
   FROM unnest(:subjects::text[], :details::jsonb[]) WITH ORDINALITY AS new (subject, details, position)
@@ -63,6 +64,7 @@ SELECT DISTINCT task_id FROM catalogue_requests
 
 -- name: look_sooner
 -- Rules of which something was said are looked at now. Index catalogue_requests_rule.
+-- done for: PRODUCTION
 UPDATE catalogue_requests SET next_at = orrery_now()
  WHERE rule_id = ANY(:rule_ids::text[]) AND status = 'moving' AND vo = ANY(:vos::text[]) RETURNING rule_id;
 
@@ -87,6 +89,7 @@ SELECT name, scope, expires_at IS NOT NULL AS expires FROM catalogue.datasets WH
 
 -- name: belong_to
 -- These datasets are registered in a VO's catalogue outside as well.
+-- done for: COMMANDS
 UPDATE catalogue.datasets SET vo = :vo WHERE name = ANY(:names::text[]) AND vo IS NULL;
 
 -- name: group_transfers
@@ -98,11 +101,13 @@ SELECT x.transfer_id, x.task_id, t.vo, x.direction, x.activity, x.destination_st
 
 -- name: add_move
 -- A request to move data.
+-- done for: COMMANDS
 INSERT INTO catalogue_requests (vo, task_id, kind, subject, details)
 VALUES (:vo, :task_id, 'move', :storage, :details::jsonb) RETURNING request_id;
 
 -- name: begin_transfers
 -- Transfers are part of a request; when they end is not known.
+-- done for: COMMANDS
 UPDATE transfers SET status = 'active', request_id = :request_id
  WHERE transfer_id = ANY(:transfer_ids::bigint[]) AND status = 'requested';
 

@@ -1,5 +1,6 @@
 -- name: import_datasets
 -- New datasets and containers, in the order of the file; known names stay as they are.
+-- done for: WRITERS
 INSERT INTO catalogue.datasets (scope, name, kind, attributes)
 SELECT new.scope, new.name, new.kind, new.attributes
   FROM unnest(:scopes::text[], :names::text[], :kinds::text[], :attributes::jsonb[])
@@ -9,6 +10,7 @@ ON CONFLICT (name) DO NOTHING;
 
 -- name: import_files
 -- Into open datasets only: frozen ones have what they have.
+-- done for: WRITERS
 INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes, n_events, checksum, guid, lumi_block, first_event)
 SELECT d.dataset_id, d.scope, f.lfn, f.size_bytes, f.n_events, f.checksum, f.guid, f.lumi_block, f.first_event
   FROM catalogue.datasets d,
@@ -21,6 +23,7 @@ ON CONFLICT (dataset_id, lfn) DO NOTHING;
 
 -- name: recount
 -- The counters of a dataset are taken from its files.
+-- done for: WRITERS
 UPDATE catalogue.datasets d SET n_files = c.n_files, n_bytes = c.n_bytes, n_events = c.n_events
   FROM (SELECT count(*) AS n_files, coalesce(sum(f.size_bytes), 0)::bigint AS n_bytes,
                coalesce(sum(f.n_events), 0)::bigint AS n_events
@@ -29,6 +32,7 @@ UPDATE catalogue.datasets d SET n_files = c.n_files, n_bytes = c.n_bytes, n_even
 
 -- name: import_complete_replicas
 -- A dataset is completely at these storages.
+-- done for: WRITERS
 INSERT INTO catalogue.dataset_replicas (dataset_id, storage, n_files, n_bytes, complete)
 SELECT d.dataset_id, s.storage, d.n_files, d.n_bytes, true
   FROM catalogue.datasets d, unnest(:storages::text[]) AS s (storage) WHERE d.name = :name ORDER BY s.storage
@@ -37,6 +41,7 @@ ON CONFLICT (dataset_id, storage) DO UPDATE
 
 -- name: import_container
 -- Datasets become members of a container, in the order of the file.
+-- done for: WRITERS
 INSERT INTO catalogue.containers (container_id, dataset_id, position)
 SELECT c.dataset_id, d.dataset_id, n.position
   FROM catalogue.datasets c, unnest(:datasets::text[]) WITH ORDINALITY AS n (name, position)

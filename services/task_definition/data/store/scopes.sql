@@ -4,6 +4,7 @@ SELECT scope, vo, owner FROM catalogue.scopes WHERE scope = ANY(:scopes::text[])
 
 -- name: take_scopes
 -- New scopes, in order of name: of two who take one at once the second waits for the first, and gets none.
+-- done for: SUBMITTING, WRITERS
 INSERT INTO catalogue.scopes (scope, vo, owner, claimed_by)
 SELECT new.scope, :vo, new.owner, :claimed_by FROM unnest(:scopes::text[], :owners::text[]) AS new (scope, owner)
  ORDER BY new.scope
@@ -11,6 +12,7 @@ ON CONFLICT (scope) DO NOTHING;
 
 -- name: give_scope
 -- An operator says to whom a scope belongs, whoever had it.
+-- done for: OPERATORS
 INSERT INTO catalogue.scopes (scope, vo, owner, claimed_by) VALUES (:scope, :vo, :owner, :claimed_by)
 ON CONFLICT (scope) DO UPDATE
    SET vo = excluded.vo, owner = excluded.owner, claimed_by = excluded.claimed_by, claimed_at = orrery_now();
@@ -33,6 +35,7 @@ SELECT s.scope, s.vo, s.owner, s.claimed_by, s.claimed_at FROM catalogue.scopes 
 
 -- name: note_refused
 -- Refused writes, one row of each scope, caller and kind, whatever was sent: nobody fills the table.
+-- done for: SUBMITTING, WRITERS
 INSERT INTO catalogue.refused_writes AS r (scope, caller, verb, dataset, cause, n_times)
 SELECT new.scope, :caller, :verb, min(new.dataset), min(new.cause), count(*)
   FROM unnest(:scopes::text[], :datasets::text[], :causes::text[]) AS new (scope, dataset, cause)
@@ -51,10 +54,12 @@ SELECT r.scope, s.vo, s.owner, r.dataset, r.verb, r.caller, r.cause, r.n_times, 
 
 -- name: open_datasets
 -- Datasets and containers that everybody may read from now on, or no longer.
+-- done for: WRITERS
 UPDATE catalogue.datasets SET readable_by_all = :by_all WHERE name = ANY(:names::text[]);
 
 -- name: look_at_readers
 -- Tasks that read datasets which were closed to their VO look at them next. Index task_datasets_name.
+-- done for: WRITERS
 UPDATE task_datasets d
    SET state_check_time = '-infinity',
        state_check_expiration = coalesce(d.state_check_expiration, orrery_now() + interval '1 day')

@@ -44,6 +44,7 @@ SELECT user_name, vo, groups, grid_pref, quota, priority_weight, cap_running_job
 
 -- name: put_users
 -- Each in the place of the one with its name and VO; what else is known of a user stays.
+-- done for: OPERATORS
 INSERT INTO users AS known (user_name, vo, groups, grid_pref, quota, priority_weight, cap_running_jobs,
                             cap_running_cores, disk_quota_gb)
 SELECT given.user_name, given.vo, array_remove(string_to_array(given.groups, ','), ''), given.grid_pref, given.quota,
@@ -59,10 +60,12 @@ SET groups = excluded.groups, grid_pref = excluded.grid_pref, quota = excluded.q
 
 -- name: forget_other_users
 -- Users that are not of the list.
+-- done for: OPERATORS
 DELETE FROM users u
  WHERE NOT EXISTS (SELECT FROM unnest(:user_names::text[], :vos::text[]) AS kept (user_name, vo)
                     WHERE kept.user_name = u.user_name AND kept.vo = u.vo);
 
 -- name: forget_user
 -- One user in one VO, or ('') what is said for all: back to what holds for everybody.
+-- done for: OPERATORS
 DELETE FROM users WHERE user_name = :user_name AND vo = :vo;

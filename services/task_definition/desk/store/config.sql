@@ -8,6 +8,7 @@ SELECT app, component, key, nullif(vo, '') AS vo, value, type, description, chan
 
 -- name: put_parameter
 -- A parameter is set; without a description the one it had stays.
+-- done for: OPERATORS
 INSERT INTO parameters (app, component, key, vo, value, type, description, changed_at, changed_by)
 VALUES (:app, :component, :key, :vo, :value, :type, :description, orrery_now(), :changed_by)
 ON CONFLICT (app, component, key, vo) DO UPDATE
@@ -17,8 +18,10 @@ ON CONFLICT (app, component, key, vo) DO UPDATE
 
 -- name: forget_parameter
 -- A parameter has its default again.
+-- done for: OPERATORS
 DELETE FROM parameters WHERE app = :app AND component = :component AND key = :key AND vo = :vo;
 
 -- name: next_version
 -- The parameters changed: who keeps a copy reads them again.
+-- done for: OPERATORS
 UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'config' RETURNING version;

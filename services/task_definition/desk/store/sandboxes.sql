@@ -12,11 +12,13 @@ SELECT coalesce(sum(CASE WHEN is_complete THEN size_bytes ELSE reserved_bytes EN
 
 -- name: begin
 -- A file of which the bytes follow, with the room that it may take.
+-- done for: OWN
 INSERT INTO sandboxes (name, user_name, vo, reserved_bytes)
 VALUES (:name, :user_name, :vo, :reserved_bytes) RETURNING sandbox_id;
 
 -- name: add_part
 -- The next bytes, counted with them, if they are within what was reserved.
+-- done for: OWN
 WITH grown AS (
     UPDATE sandboxes SET size_bytes = size_bytes + octet_length(:content::bytea), used_at = orrery_now()
      WHERE sandbox_id = :sandbox_id AND NOT is_complete
@@ -27,6 +29,7 @@ SELECT sandbox_id, :part::int, :content::bytea FROM grown;
 
 -- name: complete
 -- All bytes are there; nothing is changed where a complete file of its owner has the name.
+-- done for: OWN
 UPDATE sandboxes s SET is_complete = true, checksum = :checksum::bigint, used_at = orrery_now()
  WHERE s.sandbox_id = :sandbox_id AND NOT s.is_complete
    AND NOT EXISTS (SELECT FROM sandboxes other
@@ -66,6 +69,7 @@ SELECT sandbox_id, name FROM sandboxes
 
 -- name: used
 -- Somebody fetched it, or will.
+-- done for: OWN
 UPDATE sandboxes SET used_at = orrery_now() WHERE sandbox_id = :sandbox_id;
 
 -- name: part
@@ -75,6 +79,7 @@ SELECT content FROM sandbox_parts WHERE sandbox_id = :sandbox_id AND part = :par
 
 -- name: forget
 -- An upload that did not come to its end.
+-- done for: OWN
 DELETE FROM sandboxes WHERE sandbox_id = :sandbox_id AND NOT is_complete;
 
 -- name: forget_unused

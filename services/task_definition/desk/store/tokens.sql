@@ -1,5 +1,6 @@
 -- name: revoke
 -- A token, or all that a subject got so far, is no longer believed; until it has expired for certain.
+-- done for: OWN
 INSERT INTO revocations (kind, name, until, revoked_by, reason)
 VALUES (:kind, :name, coalesce(to_timestamp(:expires_at::float8), orrery_now() + make_interval(secs => :kept_s::float8)),
         :revoked_by, :reason)
@@ -9,10 +10,12 @@ ON CONFLICT (kind, name) DO UPDATE
 
 -- name: forget_over
 -- Revocations of tokens that have expired since, so long ago that they tell the end of no job any more.
+-- done for: OWN
 DELETE FROM revocations WHERE until <= orrery_now() - make_interval(secs => :expired_within_s);
 
 -- name: next_version
 -- Revocations changed: every process reads them again.
+-- done for: OWN
 UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'revocations' RETURNING version;
 
 -- name: config_version

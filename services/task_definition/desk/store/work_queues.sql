@@ -14,6 +14,7 @@ SELECT work_queue_id, count(*) AS n_tasks FROM tasks
 
 -- name: put_work_queues
 -- Each in the place of the one with its id; orders are unique, so those of before are forgotten first.
+-- done for: OPERATORS
 INSERT INTO work_queues (queue_id, queue_name, queue_type, vo, queue_share, queue_order, criteria, variables,
                          partition_id, stretchable, throttled, status, queue_function)
 SELECT * FROM unnest(:queue_ids::int[], :names::text[], :labels::text[], :vos::text[], :shares::float8[],
@@ -27,15 +28,18 @@ SET queue_name = excluded.queue_name, queue_type = excluded.queue_type, vo = exc
 
 -- name: forget_orders
 -- Before others take their places.
+-- done for: OPERATORS
 UPDATE work_queues SET queue_order = NULL;
 
 -- name: forget_work_queues
 -- Those that are left out: gone where no task has them, else inactive.
+-- done for: OPERATORS
 DELETE FROM work_queues w
  WHERE w.queue_id <> ALL(:queue_ids::int[]) AND NOT EXISTS (SELECT FROM tasks t WHERE t.work_queue_id = w.queue_id);
 
 -- name: retire_work_queues
 -- What tasks have had stays known, and takes no more.
+-- done for: OPERATORS
 UPDATE work_queues SET status = 'inactive', queue_order = NULL WHERE queue_id <> ALL(:queue_ids::int[]);
 
 -- name: matching_tasks

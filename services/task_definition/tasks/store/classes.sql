@@ -6,6 +6,7 @@ SELECT status, resource_type, gshare, work_queue_id, core_count, ram_count, ram_
 
 -- name: reclassify_task
 -- Its new jobs take these.
+-- done for: COMMANDS
 UPDATE tasks SET resource_type = :resource_type, gshare = :gshare, work_queue_id = :work_queue_id,
        modification_time = orrery_now()
  WHERE task_id = :task_id;

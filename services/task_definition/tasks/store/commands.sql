@@ -1,5 +1,6 @@
 -- name: renew_task
 -- A retried task starts afresh; its retries are counted.
+-- done for: COMMANDS
 UPDATE tasks SET start_time = NULL, end_time = NULL, frozen_time = NULL, attempt_nr = attempt_nr + 1,
        current_priority = CASE WHEN :keep_priority THEN current_priority ELSE coalesce(task_priority, 0) END,
        gshare = coalesce(:gshare, gshare)
@@ -7,6 +8,7 @@ UPDATE tasks SET start_time = NULL, end_time = NULL, frozen_time = NULL, attempt
 
 -- name: reset_memory
 -- Memory as the parameters say it: what scouts measured counts no more.
+-- done for: COMMANDS
 UPDATE tasks SET ram_count = :ram_count, ram_unit = :ram_unit, measured_units = array_remove(measured_units, 'ram_count')
  WHERE task_id = :task_id;
 
@@ -42,6 +44,7 @@ SELECT coalesce(sum(h.hours) FILTER (WHERE e.status = 'finished'), 0)::float8 AS
 
 -- name: change_task
 -- Parameters that a retry or a reassignment may change. What is stated now counts as measured no more.
+-- done for: COMMANDS
 UPDATE tasks
    SET split_rule = :split_rule::jsonb, site = :site, cloud = :cloud, nucleus = :nucleus,
        measured_rules = ARRAY(SELECT unnest(measured_rules) EXCEPT SELECT unnest(:stated::text[]) ORDER BY 1)
@@ -49,6 +52,7 @@ UPDATE tasks
 
 -- name: change_needs
 -- What an operator sets while the task lives, in the unit that the task states; it counts as measured no more.
+-- done for: COMMANDS
 UPDATE tasks
    SET ram_count = CASE :column::text WHEN 'ram_count' THEN :value::bigint ELSE ram_count END,
        ram_unit = CASE :column::text WHEN 'ram_count' THEN :unit::text ELSE ram_unit END,
@@ -62,6 +66,7 @@ UPDATE tasks
 
 -- name: change_event_service
 -- How its events, or the copies of its jobs, are processed from now on.
+-- done for: COMMANDS
 UPDATE tasks SET event_service = :event_service, use_jumbo = :use_jumbo WHERE task_id = :task_id;
 
 -- name: reach_of_rules
@@ -74,6 +79,7 @@ SELECT coalesce(sum(d.n_files), 0)::bigint AS n_units,
 
 -- name: take_unstaged
 -- Input on tape counts as if it were on disk, from now on.
+-- done for: COMMANDS
 UPDATE tasks SET takes_unstaged = true WHERE task_id = :task_id;
 
 -- name: permissions_of_owner
@@ -84,15 +90,18 @@ SELECT coalesce(u.grid_pref, '') AS grid_pref, coalesce(t.working_group, '') AS 
 
 -- name: change_priority
 -- Set by hand: a retry keeps it.
+-- done for: COMMANDS
 UPDATE tasks SET task_priority = :priority, current_priority = :priority, modification_time = orrery_now()
  WHERE task_id = :task_id;
 
 -- name: change_share
 -- Set by hand.
+-- done for: COMMANDS
 UPDATE tasks SET gshare = :gshare, modification_time = orrery_now() WHERE task_id = :task_id;
 
 -- name: switch_jumbo
 -- Jumbo jobs of a task: it waits for the first one (W) where it had none or they were off (D), or they are off.
+-- done for: COMMANDS
 UPDATE tasks SET use_jumbo = CASE WHEN :wanted::boolean THEN 'W' ELSE 'D' END
  WHERE task_id = :task_id
    AND CASE WHEN :wanted::boolean THEN coalesce(use_jumbo, 'D') = 'D' ELSE coalesce(use_jumbo, 'D') <> 'D' END
@@ -100,14 +109,17 @@ RETURNING task_id;
 
 -- name: change_parameters
 -- The submitted parameters as a retry or a reassignment left them.
+-- done for: COMMANDS
 UPDATE task_parameters SET task_parameters = :parameters::jsonb WHERE task_id = :task_id;
 
 -- name: note_change
 -- Who else than the submitter changed the parameters last.
+-- done for: COMMANDS
 UPDATE tasks SET changed_by = :by WHERE task_id = :task_id AND submitted_by IS DISTINCT FROM :by RETURNING task_id;
 
 -- name: note_hold
 -- What production decided about the task; NULL where its owner decides again.
+-- done for: COMMANDS
 UPDATE tasks SET hold = :hold, held_until = :held_until
  WHERE task_id = :task_id AND (hold, held_until) IS DISTINCT FROM (:hold::text, :held_until::timestamptz);
 
@@ -119,6 +131,7 @@ SELECT coalesce(max(greatest(f.max_attempt, f.attempt_nr)), 0) FROM task_dataset
 
 -- name: raise_task_attempts
 -- Units that are added later may be tried as often as those of now.
+-- done for: COMMANDS
 UPDATE tasks SET max_attempt = max_attempt + :more::int WHERE task_id = :task_id;
 
 -- name: reopen_datasets
@@ -129,6 +142,7 @@ RETURNING dataset_name, type, scope, container_name, coalesce(attributes ->> 'tr
 
 -- name: note_killer
 -- Who killed a task by the right of its owner alone; NULL: somebody else did.
+-- done for: COMMANDS
 UPDATE tasks SET killed_by_user = :user_name WHERE task_id = :task_id;
 
 -- name: killer

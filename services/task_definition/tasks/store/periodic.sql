@@ -1,5 +1,6 @@
 -- name: insert_periodic
 -- A new series of tasks.
+-- done for: SUBMITTING
 INSERT INTO periodic_tasks (task_name, user_name, vo, task_parameters, caller, source, period_s, next_at, ends_at)
 VALUES (:task_name, :user_name, :vo, :parameters::jsonb, :caller::jsonb, :source, :period_s, :next_at, :ends_at)
 RETURNING periodic_id;
@@ -19,6 +20,7 @@ SELECT periodic_id, task_name, user_name, vo, status, task_parameters, caller, s
 
 -- name: move_periodic
 -- Compare-and-set of the state of a series; one that is resumed goes on at once if its time has passed.
+-- done for: COMMANDS
 UPDATE periodic_tasks SET status = :status, state_change_time = orrery_now(), last_error = :reason
  WHERE periodic_id = :periodic_id AND status = ANY(:allowed::text[]) RETURNING periodic_id;
 
@@ -42,6 +44,7 @@ SELECT periodic_id, task_name, user_name, vo, status, period_s, next_at, ends_at
 -- name: note_seen
 -- The newest token of whoever submitted a series, and when it was shown; one that claims a VO tells of that VO. What was
 -- shown before a revocation is in force everywhere counts for nothing. Index periodic_tasks_submitter.
+-- done for: COMMANDS, SUBMITTING
 UPDATE periodic_tasks SET seen = :caller::jsonb, seen_at = orrery_now(), source = :source
  WHERE periodic_id IN (
        SELECT p.periodic_id FROM periodic_tasks p

@@ -29,6 +29,7 @@ SELECT user_name, vo FROM tasks WHERE task_id = :task_id;
 
 -- name: insert_task
 -- A new task, unless it is to be the only one of its name and there is one. Index tasks_unique_name.
+-- done for: SUBMITTING
 INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, working_group, vo, core_count, task_type,
                    processing_type, task_priority, current_priority, architecture, trans_uses, trans_home, trans_path,
                    split_rule, walltime, walltime_unit, out_disk_count, out_disk_unit, work_disk_count, work_disk_unit,
@@ -54,10 +55,12 @@ RETURNING task_id;
 
 -- name: insert_parameters
 -- The parameters as they were submitted.
+-- done for: SUBMITTING
 INSERT INTO task_parameters (task_id, task_parameters) VALUES (:task_id, :parameters::jsonb);
 
 -- name: move_task
 -- Compare-and-set of a status, with what goes along with it.
+-- done for: COMMANDS
 UPDATE tasks
    SET status = :status, old_status = :old_status, error_dialog = :error_dialog, retry_at = :retry_at,
        state_change_time = orrery_now(), modification_time = orrery_now()
@@ -66,12 +69,14 @@ RETURNING task_id;
 
 -- name: end_task
 -- When a task reached its end; AMI is to know of one that is done or finished.
+-- done for: COMMANDS
 UPDATE tasks SET end_time = orrery_now(),
        ami_flag = CASE WHEN status IN ('done', 'finished') THEN 'READY' ELSE ami_flag END
  WHERE task_id = :task_id;
 
 -- name: note_command
 -- The last command for a task, for people and for the services that carry it out.
+-- done for: COMMANDS
 UPDATE tasks SET command = :command, command_time = orrery_now(), command_details = :details::jsonb
  WHERE task_id = :task_id;
 
@@ -102,6 +107,7 @@ SELECT EXISTS (
 
 -- name: release_now
 -- A pending task need not wait longer: the watchdog takes it up at its next look.
+-- done for: COMMANDS
 UPDATE tasks SET retry_at = orrery_now() WHERE task_id = :task_id AND status = 'pending';
 
 -- name: look_now
