@@ -7,7 +7,8 @@ the key of the development issuer.
 * `app` puts the verbs together; `commands/` has them, one module for each subject;
 * `client` sends requests and turns every kind of refusal into one exception; `addresses` and `tokens`: where, as whom;
 * `output` prints tables for people and JSON for programs; `identifiers` reads ids from arguments and standard input;
-* `one_process` runs all services together; `demo/` is the demonstration; `drawings` draws the map of the services.
+* `one_process` runs all services together; `demo/` is the demonstration, with its verb;
+  `drawings` draws the map of the services.
 
 Exit codes: 0 done, 1 refused or a rule is broken, 2 wrong usage or configuration, 3 a service cannot be reached.
 """

@@ -21,7 +21,6 @@ from services.cli.commands import (
     catalogue,
     config,
     cordons,
-    demonstration,
     documents,
     dry_runs,
     explain,
@@ -47,6 +46,7 @@ from services.cli.commands import (
     watching,
     work_queues,
 )
+from services.cli.demo import verb as demonstration
 from services.cli.failures import CommandFailure
 from services.cli.output import print_failure, say, warn
 from shared.release import RELEASE
