@@ -11,12 +11,12 @@ from services.task_definition.data.api.catalogue_requests import request_routes
 from services.task_definition.data.api.scopes import scope_routes
 from services.task_definition.data.cataloguing.hearing import Hearing
 from services.task_definition.data.cataloguing.moving import OutsideMoving
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.cataloguing.working import RequestWorker
 from services.task_definition.data.cataloguing.writing import OutsideWriting
 from services.task_definition.data.expiring import Expiring
 from services.task_definition.data.registering import Data
 from services.task_definition.data.telling import Telling
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.desk.api.accounts import account_routes
 from services.task_definition.desk.api.config import config_routes
 from services.task_definition.desk.api.file_server import UPLOAD, FileServer

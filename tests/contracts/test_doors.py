@@ -46,12 +46,6 @@ CIRCLES = {
         ("throttle", "policy"),
         ("throttle", "store"),
     },
-    "services/task_definition/data": {
-        ("cataloguing", "registering"),
-        ("importing", "owning"),
-        ("owning", "importing"),
-        ("registering", "cataloguing"),
-    },
     "shared": {("auth", "db"), ("config", "auth"), ("db", "config"), ("runtime", "web"), ("web", "runtime")},
     "shared/catalogue": {("catalogues", "rucio"), ("rucio", "catalogues")},
 }

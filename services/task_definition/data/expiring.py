@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.store.expiring import SQL
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import ONE_TIME_COPY_DAYS, TRANSIENT_DATASET_DAYS
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters

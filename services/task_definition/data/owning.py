@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import asyncpg
 
-from services.task_definition.data.importing.import_file import ImportedCatalogue
 from services.task_definition.data.policy.scopes import (
     ForeignName,
     NameWanted,
@@ -18,7 +17,6 @@ from services.task_definition.data.policy.scopes import (
     may_take,
     owner_of_scope,
     refusals,
-    wanted,
 )
 from services.task_definition.data.store.known_vos import known_vos
 from services.task_definition.data.store.scopes import SQL, find_scopes
@@ -79,12 +77,6 @@ def caller_as_writer(caller: Caller, vo: str, owner: str, *, is_of_task: bool = 
 def installation_as_writer(vo: str | None) -> NameWriter:
     """Whoever sets the installation up."""
     return NameWriter(vo or "", "", may_write=lambda whose: True, is_producer=True, is_of_task=False, takes_any=True)
-
-
-def import_wanted(parsed: ImportedCatalogue) -> list[NameWanted]:
-    """What an import writes."""
-    datasets = [wanted(f"{one.name}.name", one.name, one.scope) for one in parsed.datasets]
-    return [*datasets, *(wanted(f"{one.name}.name", one.name, one.scope) for one in parsed.containers)]
 
 
 def scopes_of(names: Iterable[NameWanted]) -> list[str]:

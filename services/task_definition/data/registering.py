@@ -14,7 +14,6 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.policy.transfers import (
     CLOSENESS_KEY,
     THROUGHPUT_KEYS,
@@ -24,6 +23,7 @@ from services.task_definition.data.policy.transfers import (
     throughput_mb_s,
 )
 from services.task_definition.data.store.outputs import SQL
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import ONE_TIME_COPY_DAYS, REQUEST_LOST_AFTER_S
 from shared.brokerage.output_places import storage_of_file
 from shared.catalogue.port import Catalogue, NewFile, OneUse

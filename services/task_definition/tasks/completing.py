@@ -8,8 +8,8 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.expiring import Expiring
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import SETTLE_AFTER_S
 from services.task_definition.tasks.commanding.reassigned import leave_reassigning, tell_reassigned
 from services.task_definition.tasks.comparing import Comparing

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.telling import Telling
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.metrics import DefinitionMetrics
 from services.task_definition.tasks.defining.checking import InputChecks
 from services.task_definition.tasks.defining.definition import Definition

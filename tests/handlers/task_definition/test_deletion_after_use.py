@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.expiring import Expiring
+from services.task_definition.data.wishing import Wishes
 from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters
 from shared.db import Database

@@ -12,7 +12,7 @@ import aio_pika
 import pytest
 
 from services.task_definition.data.cataloguing.hearing import Hearing
-from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.wishing import Wishes
 from shared.config.parameters import Parameters
 from shared.db import Database
 from shared.messaging.messages_outside import MessagesOutside

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.policy.outside import request_line
 from services.task_definition.data.store.catalogue_requests import SQL
+from services.task_definition.data.wishing import Wishes
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
 from shared.catalogue.messages import rule_of_message

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.wishing import Wishes
 from shared.catalogue.messages import rule_of_message
 from shared.db.database import Database
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import asyncpg
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.cataloguing.working import CatalogueRequest, Done, Later
 from services.task_definition.data.policy.outside import LOOKED_UP_ABOVE
 from services.task_definition.data.store.catalogue_requests import SQL
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import ONE_TIME_COPY_DAYS, RULE_LOOK_UP_S
 from shared.catalogue.outside import DataName, NewCollection, NewRule, OutsideCatalogue
 from shared.catalogue.port import Catalogue, OneUse

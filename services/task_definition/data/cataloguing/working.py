@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.policy.outside import wait_s
 from services.task_definition.data.store.catalogue_requests import SQL
+from services.task_definition.data.wishing import Wishes
 from shared.catalogue.outside import CatalogueTrouble, OutsideCatalogue
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork

@@ -16,8 +16,8 @@ from services.task_definition.data.importing.import_file import (
     parse_catalogue,
     vo_in,
 )
-from services.task_definition.data.owning import import_wanted, installation_as_writer, take_names
-from services.task_definition.data.policy.scopes import ForeignName, NameWriter
+from services.task_definition.data.owning import installation_as_writer, take_names
+from services.task_definition.data.policy.scopes import ForeignName, NameWanted, NameWriter, wanted
 from services.task_definition.data.store.imports import SQL
 from services.task_definition.data.store.scopes import refused_writes
 from shared.auth import Caller, access
@@ -87,7 +87,7 @@ async def write_catalogue(
 
     Raises InvalidCatalogue, ForeignNames.
     """
-    foreign = await take_names(connection, import_wanted(parsed), writer)
+    foreign = await take_names(connection, _names_in(parsed), writer)
     if foreign:
         raise ForeignNames(foreign)
     await _check_existing(connection, parsed)
@@ -110,6 +110,12 @@ async def write_catalogue(
         "containers": len(parsed.containers),
         "files": sum(len(one.files) for one in parsed.datasets),
     }
+
+
+def _names_in(parsed: ImportedCatalogue) -> list[NameWanted]:
+    """What an import writes."""
+    datasets = [wanted(f"{one.name}.name", one.name, one.scope) for one in parsed.datasets]
+    return [*datasets, *(wanted(f"{one.name}.name", one.name, one.scope) for one in parsed.containers)]
 
 
 def named_by_containers(content: Any) -> Steps[list[str]]:

@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime
 
-from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.desk.store.audit import audit
 from services.task_definition.tasks.commanding.changing import Changes
 from services.task_definition.tasks.commanding.command import SYSTEM, Command, Execute, Settle

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.store.scopes import given_away
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.desk.store.audit import audit
 from services.task_definition.tasks.announcing import emit_for_status
 from services.task_definition.tasks.commanding.command import SYSTEM, Command, Execute, announce

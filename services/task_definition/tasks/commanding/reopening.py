@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.store.scopes import given_away
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.tasks.store.commands import CommandStore
 from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.tasks.announcing import emit_for_status
 from services.task_definition.tasks.commanding.changing import Changes
 from services.task_definition.tasks.commanding.command import Command, Execute, announce

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import asyncpg
 
-from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import CLOSED_DATASET_CHECK_S, GROWN_DATASET_CHECK_S, OPEN_DATASET_CHECK_S
 from services.task_definition.tasks.announcing import staged
 from services.task_definition.tasks.store.checks import SQL

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import asyncpg
 
-from services.task_definition.data.cataloguing.wishes import Wishes
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.tasks.defining.reading import COMPARE, LOAD, NUMBER
 from services.task_definition.tasks.policy.definition_plan import InputDatasetPlan, Refined
 from services.task_definition.tasks.policy.input_wishes import InputWish, NumberedUnits, wish_for

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.policy.outside import not_looked_up
 from services.task_definition.data.telling import Telling
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import INPUT_CHECKED_FOR_DAYS, OPEN_DATASET_CHECK_S, WAIT_FOR_PENDING_S
 from services.task_definition.tasks.defining.common_index import keep_common_index
 from services.task_definition.tasks.defining.contents import Contents

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.policy.transfers import LOCAL_MB_S, Speed, duration_s
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.tasks.policy.staging import (
     StageIn,
     StagingLimits,

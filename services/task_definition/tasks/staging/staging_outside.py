@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.task_definition.data.cataloguing.wishes import Wishes
 from services.task_definition.data.cataloguing.working import CatalogueRequest, Done, Later
+from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import STAGING_LOOK_UP_S
 from services.task_definition.tasks.staging.staging import Staging
 from shared.catalogue.outside import DataName, NewRule, OutsideCatalogue
