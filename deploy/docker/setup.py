@@ -30,7 +30,7 @@ def main() -> int:
     create_key_file(SECRETS_KEYS)
     create_file(SOURCE_KEY)
     import_definitions = Path(__file__).resolve().parents[1] / "rabbitmq" / "import_definitions.py"
-    for arguments in (["-m", "shared.db.migrate"], [str(import_definitions)]):
+    for arguments in (["-m", "services.cli", "migrate"], [str(import_definitions)]):
         code = subprocess.run([sys.executable, *arguments], env=os.environ, check=False).returncode
         if code != 0:
             return code

@@ -121,7 +121,7 @@ class Supervisor:
         if self._must_stop():
             return
         environment = services.base_environment(self.servers.addresses, self.directory)
-        self._run_once("migrating the database", ["-m", "shared.db.migrate"], environment)
+        self._run_once("migrating the database", ["-m", "services.cli", "migrate"], environment)
         if not (self.directory / services.SOURCE_KEY).exists():
             self._run_once("making the source key", ["-m", "shared.signed_sources.keys"], environment)
         if all((self.directory / name).exists() for name in (services.TOKEN_KEY, services.SECRETS_KEYS)):

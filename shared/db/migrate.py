@@ -3,15 +3,13 @@
 The schema is the files of `schema/`, one for each subject, and the arrows of the graphs of `shared.states`. Until
 release 0.1 the files are edited in place and no database is upgraded. `installed_schema` remembers a digest of what a
 database was made of: a database of the same digest is left alone, one of another is refused, and so is one that holds
-tables without a record. Run as a program: `python -m shared.db.migrate`, or `orrery migrate`.
+tables without a record. `orrery migrate` runs it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -131,19 +129,3 @@ async def _install(connection: asyncpg.Connection, schema: Schema) -> None:
     columns = ("entity", "from_status", "to_status")
     await connection.copy_records_to_table("allowed_transitions", records=schema.arrows, columns=columns)
     await connection.execute("INSERT INTO installed_schema (digest, release) VALUES ($1, $2)", schema.digest, RELEASE)
-
-
-def main() -> None:
-    from shared.config.settings import Settings, SettingsError, load_settings
-
-    try:
-        done = asyncio.run(migrate(str(load_settings(Settings).database_url)))
-    except (SettingsError, SchemaError) as error:
-        sys.exit(str(error))
-    except (OSError, asyncpg.PostgresError) as error:
-        sys.exit(f"PostgreSQL cannot be used (ORRERY_DATABASE_URL): {type(error).__name__}: {error}")
-    sys.stdout.write(f"{done}\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -20,9 +20,9 @@ from shared.config.variables import unknown_variables
 from shared.messaging.transport import BusUnavailable, Transport
 from shared.runtime import logs
 from shared.runtime.collector import tune_collector
-from shared.runtime.file_limit import raise_file_limit
 from shared.runtime.process import Process, StartError, open_process
 from shared.runtime.service import Build
+from shared.web.file_limit import raise_file_limit
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shared.auth.addresses import Proxies, counted_as
-from shared.runtime.file_limit import raise_file_limit
+from shared.web.file_limit import raise_file_limit
 
 #: files of a process that are none of callers: sessions of the database, logs, connections to services
 OWN_FILES = 500

@@ -46,8 +46,6 @@ CIRCLES = {
         ("throttle", "policy"),
         ("throttle", "store"),
     },
-    "shared": {("auth", "db"), ("config", "auth"), ("db", "config"), ("runtime", "web"), ("web", "runtime")},
-    "shared/catalogue": {("catalogues", "rucio"), ("rucio", "catalogues")},
 }
 
 

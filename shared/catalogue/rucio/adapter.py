@@ -16,7 +16,6 @@ from rucio.common.exception import (
     UnsupportedOperation,
 )
 
-from shared.catalogue.catalogues import RucioSettings
 from shared.catalogue.outside import (
     CatalogueLies,
     CatalogueTrouble,
@@ -29,6 +28,7 @@ from shared.catalogue.outside import (
 )
 from shared.catalogue.port import NewFile, Replica
 from shared.catalogue.rucio.session import Session, told
+from shared.catalogue.rucio.settings import RucioSettings
 
 T = TypeVar("T")
 #: Rucio's states of a rule and what they come to; one that it suspended brings nothing any more

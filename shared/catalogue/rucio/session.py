@@ -16,8 +16,8 @@ import requests
 from rucio.client.client import Client
 from rucio.common.exception import CannotAuthenticate, RucioException, ServerConnectionException
 
-from shared.catalogue.catalogues import Login, RucioSettings
 from shared.catalogue.outside import SLICE, CatalogueLies, CatalogueTrouble
+from shared.catalogue.rucio.settings import Login, RucioSettings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

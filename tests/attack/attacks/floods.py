@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from shared.runtime.file_limit import raise_file_limit
+from shared.web.file_limit import raise_file_limit
 from tests.attack.answers import Answer
 from tests.attack.attacks import attack
 from tests.attack.ground import GotThrough, Ground, require

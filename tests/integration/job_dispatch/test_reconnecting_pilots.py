@@ -20,7 +20,7 @@ import pytest
 from deploy.local.gateway import RECORD_VARIABLE
 from services.job_dispatch.environment import DispatchSettings
 from shared.auth import Authority
-from shared.runtime.file_limit import raise_file_limit
+from shared.web.file_limit import raise_file_limit
 from tests.integration.job_dispatch.conftest import Served
 from tests.performance import http_load
 from tests.performance.processor_time import resident_mb

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.catalogue.catalogues import RucioSettings
+from shared.catalogue.rucio.settings import RucioSettings
 from tests.integration.rucio.server import ACCOUNT, PASSWORD, USER, CannotInstall, RucioServer, running
 from tests.servers import Servers
 

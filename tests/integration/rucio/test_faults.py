@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from shared.catalogue.catalogues import RucioSettings, read_catalogues
+from shared.catalogue.catalogues import read_catalogues
 from shared.catalogue.outside import CatalogueTrouble, DataName
 from shared.catalogue.rucio.adapter import RucioCatalogue
+from shared.catalogue.rucio.settings import RucioSettings
 from shared.config.settings import SettingsError
 from tests.integration.rucio.server import PASSWORD, RucioServer
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from rucio.client.client import Client
 
-from shared.catalogue.catalogues import RucioSettings
 from shared.catalogue.messages import rule_of_message
 from shared.catalogue.outside import DataName, NewCollection, NewRule
 from shared.catalogue.rucio.adapter import RucioCatalogue
+from shared.catalogue.rucio.settings import RucioSettings
 from tests.catalogues.conformance import Arrive, CatalogueConformance, new_file
 from tests.integration.rucio.server import ACCOUNT, PASSWORD, USER, RucioServer
 

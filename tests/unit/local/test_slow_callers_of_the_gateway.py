@@ -19,8 +19,8 @@ from aiohttp import web
 from deploy.local.gateway import Copies, serve
 from deploy.local.ports import LOOPBACK, free_port
 from shared.auth.addresses import Proxies
-from shared.runtime.file_limit import raise_file_limit
 from shared.web.connections import Connections, Pace
+from shared.web.file_limit import raise_file_limit
 from tests.unit.local.slow_callers import ANSWER, BODY, HEADERS, slow_callers
 
 #: as a gateway's, but soon
