@@ -21,22 +21,24 @@ else locks several jobs (reports, commands) does so in order of id too, and take
 transactions do not wait in a circle.
 
 =================  ================================================================================================
+`app`              builds every object
 `handlers`         each event goes to the step that it is for
-`steps`            the plain path of a task: offering, making, counting, settling; `doors`: what these ask kinds of jobs
 `kinds`            a room for each kind of jobs: scouts, builds, merges, event service, ...; `registered`: all of them
-`specification`    what the pilot is told of a job
-`splitting`        one chunk cut into jobs at its queues
+`steps`            the plain path of a task: offering, making, counting, settling; `doors`: what these ask kinds of jobs
+`api`              rules of retries over HTTP
 `throttle`         one gate for each share and resource type: how much it lets through, who goes first, who is woken
 `scouts`           what the first jobs measured, and whether the task may go on
 `retry`            what rules say about jobs that failed, before their input is tried again
-`policy`           pure: what tasks and files look like, picking, outcomes, groups of merges, what a VO may replace
+`supplying`        what jobs need besides their input: secondary files, seeds, datasets of sites, matches of sites
 `ordering`         order keys of new jobs, and those of waiting jobs again when the VO orders them otherwise
+`store`            the SQL that steps and several kinds share; what one room alone asks is in its own
 `parameters`       runtime parameters
-`api`              rules of retries over HTTP
-`store`            the SQL that steps and several kinds share; a kind's own is in its room
-`app`              builds every object
+`generating`       what a VO may replace of the three below
+`specification`    what the pilot is told of a job
+`splitting`        one chunk cut into jobs at its queues
+`policy`           what tasks and files look like, picking, outcomes, groups of merges
 =================  ================================================================================================
 
-Steps know no kind but scouts and normal ones; a kind stands on the steps, and steps and kinds on the other rooms, which
-stand on `policy` and `store`.
+Each imports only from below it in this table (import-linter holds the order); from `generating` on they are pure.
+Steps know no kind but scouts and normal ones.
 """

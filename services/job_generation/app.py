@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from services.job_generation.api.retry_rules import web_application
+from services.job_generation.generating.plugin import JobGeneration
 from services.job_generation.handlers import Handlers
 from services.job_generation.kinds.registered import register
 from services.job_generation.kinds.room import Steps
 from services.job_generation.ordering import Rekeying
-from services.job_generation.policy.plugin import JobGeneration
 from services.job_generation.retry.retrying import Retrying, forget_retry_decisions
 from services.job_generation.steps.counting import Counting
 from services.job_generation.steps.doors import Kinds

@@ -44,7 +44,9 @@ async def order_keys_of_jobs(
 ) -> Mapping[int, int]:
     """The order key of each job by its id; none of those whose order depends on share and priority alone."""
     rule = rule_of(parameters, task.vo)
-    facts = {job.job_id: rule.facts(task, job.requirement.walltime_s, kind) for job in jobs}
+    facts = {
+        job.job_id: rule.facts(task, job.requirement.walltime_s, is_bound=kind.goes_where_the_task_says) for job in jobs
+    }
     ids = await store.intern(work, {one for one in facts.values() if one is not None})
     return {job_id: ids[one] for job_id, one in facts.items() if one is not None}
 
@@ -101,7 +103,8 @@ class Rekeying:
         left = self._size
         for group in await store.waiting_groups(work, task_ids):
             rule = rule_of(self._parameters, group.task.vo)
-            facts = rule.facts(group.task, group.walltime_s, self._kind_of(group.job_type))
+            kind = self._kind_of(group.job_type)
+            facts = rule.facts(group.task, group.walltime_s, is_bound=kind.goes_where_the_task_says)
             wanted = 0 if facts is None else (await store.intern(work, {facts}))[facts]
             jobs = await store.rekey(work, group, wanted, left)
             for some in batches(jobs, IDS_OF_EVENT):

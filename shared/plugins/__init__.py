@@ -4,7 +4,7 @@
     "example.any" = "services.job_brokerage.policy.example_vo:ExampleJobBrokerage"
 
 Names are `<vo>.<label>`; `any` stands for every VO or label. The protocol of each group is with its policies
-(`shared.brokerage.policy`, `services.job_generation.policy.plugin`); `conformance` tests a plugin against it.
+(`shared.brokerage.policy`, `services.job_generation.generating.plugin`); `conformance` tests a plugin against it.
 """
 
 from shared.plugins.discovery import GROUPS, PluginError, candidates, find, installed

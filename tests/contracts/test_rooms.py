@@ -64,8 +64,9 @@ def test_a_room_of_a_service_has_known_names_only(room: Path) -> None:
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_statements_of_a_service_are_in_its_store(service: Path) -> None:
-    """Or in that of the one kind of jobs that asks them."""
-    stores = [service / room / "store" for room in ROOMS.get(service.name, {""})]
+    """Or in that of the one subject, or the one kind of jobs, that asks them."""
+    rooms = ROOMS.get(service.name, {"", *SUBJECTS.get(service.name, set())})
+    stores = [service / room / "store" for room in rooms]
     if "kinds" in SUBJECTS.get(service.name, set()):
         stores += [path for room in (service / "kinds").iterdir() for path in (room / "store", room / "store.sql")]
     assert [path for path in service.rglob("*.sql") if not set(stores) & {path, *path.parents}] == []

@@ -10,15 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.cli.dry_run.deciding import JOB, DryRun
 from services.cli.dry_run.rows import TaskRows, rows_of
+from services.job_generation.generating.plugin import JobGeneration, SplitRequest
 from services.job_generation.kinds.registered import kind_of
 from services.job_generation.parameters import generation_parameters
-from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.task_row import task_of_row
 from services.job_generation.policy.values import Dataset, PlacedJob, Task, Unit
 from services.job_generation.specification.job_xml import is_described, pool_of_jobs, xml_of
-from services.job_generation.specification.requirements import requirement_of, totals_of
+from services.job_generation.specification.requirements import requirement_of
 from services.job_generation.splitting.ends_of_jobs import why_each_ended
+from services.job_generation.splitting.limits import totals_of
 from services.job_generation.splitting.secondary import Pool
 from services.task_definition.tasks.policy.task_file import FilePart, InputPart, TaskFile
 from shared.events import QueueChoice

@@ -14,8 +14,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from services.job_generation.retry.problems import problems_of
+from services.job_generation.retry.store import retry_rules as store
 from services.job_generation.retry.types import Action, ErrorSource, RetryRule
-from services.job_generation.store import retry_rules as store
 from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork

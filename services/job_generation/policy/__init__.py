@@ -11,6 +11,5 @@ No database, clock or random generator.
 `order_facts`       what the order of a job depends on
 `memory`            more memory for what ran out of it
 `merging`           groups of unmerged outputs
-`plugin`            what a VO may replace; `example_vo` one that does
 ==================  =========================================================================================
 """

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from services.job_generation.specification.kind_of_job import KindOfJob
 from shared.model.names import names_in
 from shared.order.cpu_segments import CPU_SEGMENTS_S, cpu_segment_s
 from shared.order.identity import OrderFacts, TaskQueueIdentity, as_set, of_owner, priority_class
@@ -83,16 +82,21 @@ class OrderRule:
             return f"owners of {', '.join(sorted(self.divided_shares)) or 'no share'}"
         return f"task queues, segments of {', '.join(map(str, self.segments_s))} s"
 
-    def facts(self, task: OrderedTask, walltime_s: int, kind: KindOfJob) -> OrderFacts | None:
-        """The order key of a task's jobs of this walltime and kind; None: they have none."""
+    def facts(self, task: OrderedTask, walltime_s: int, *, is_bound: bool) -> OrderFacts | None:
+        """The order key of a task's jobs of this walltime; None: they have none.
+
+        `is_bound`: they go where the task says.
+        """
         if self.mode != OFF:
-            return task_queue_of(task, walltime_s, kind, self.segments_s), user_priority_of(task)
+            return task_queue_of(task, walltime_s, self.segments_s, is_bound=is_bound), user_priority_of(task)
         if task.gshare in self.divided_shares:
             return of_owner(task.vo or "", task.user_name), DEFAULT_USER_PRIORITY
         return None
 
 
-def task_queue_of(task: OrderedTask, walltime_s: int, kind: KindOfJob, segments_s: Sequence[int]) -> TaskQueueIdentity:
+def task_queue_of(
+    task: OrderedTask, walltime_s: int, segments_s: Sequence[int], *, is_bound: bool
+) -> TaskQueueIdentity:
     """The task queue of a job.
 
     By owner and working group, time, and what the task says of where it may run. Its CPU time is the walltime that a
@@ -101,7 +105,6 @@ def task_queue_of(task: OrderedTask, walltime_s: int, kind: KindOfJob, segments_
     ALPHA.
     """
     rules = task.rules
-    is_bound = kind.goes_where_the_task_says
     named = names_in(task.parameters.get("site")) or rules.included_site or ()
     architecture = task.architecture
     return TaskQueueIdentity(

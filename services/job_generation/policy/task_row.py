@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.job_generation.policy.values import Task
@@ -54,3 +54,8 @@ def task_of_row(row: Mapping[str, Any]) -> Task:
         use_jumbo=row.get("use_jumbo"),
         site=row.get("site"),
     )
+
+
+def is_fixed(column: str, unit: Any, fixed_units: Sequence[str]) -> bool:
+    """Whether the task says that this value must stay as it is."""
+    return column in fixed_units or f"{column}_unit" in fixed_units or str(unit or "").endswith("Fixed")

@@ -12,5 +12,6 @@ queue), and one action with its parameters. Rules are data: operators list and c
 `remedies`   what an action means for the files of the job, and for its task
 `problems`   what is wrong with a list of rules
 `retrying`   asks the rules about jobs that failed, and writes what follows for the task
+`store`      the rules, and what they decided
 ===========  =========================================================================================================
 """

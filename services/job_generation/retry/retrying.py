@@ -9,14 +9,15 @@ from datetime import timedelta
 from services.job_generation.policy.memory import JobMemory, ram_of_whole_task
 from services.job_generation.policy.outcomes import Ended, FileOutcome
 from services.job_generation.policy.queue_facts import core_power_hs06
+from services.job_generation.policy.task_row import is_fixed
 from services.job_generation.policy.values import Task
 from services.job_generation.retry import remedies
 from services.job_generation.retry.engine import decide, errors_of
+from services.job_generation.retry.store import retry_rules as store_rules
 from services.job_generation.retry.types import FailedWork, RetryDecision
-from services.job_generation.scouts.verdicts import is_fixed
 from services.job_generation.specification.kind_of_job import KindOfJob
+from services.job_generation.store import needs as store_needs
 from services.job_generation.store import results as store_results
-from services.job_generation.store import retry_rules as store_rules
 from services.job_generation.store import scouts as store_scouts
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob, InputEnd, JobFile
@@ -98,7 +99,7 @@ class Retrying:
         task, changes = held.task, raised_by(files, ends)
         if not changes:
             return
-        raised = await store_rules.count_raised(work, task.task_id, changes)
+        raised = await store_needs.count_raised(work, task.task_id, changes)
         n_files = sum(one.n_files for one in await store.datasets(work, task.task_id) if one.is_master)
         wanted = ram_of_whole_task(task.needs.ram_mb, n_files, raised)
         if wanted is None or is_fixed("ram_count", held.row["ram_unit"], held.row["fixed_units"] or ()):
@@ -108,7 +109,7 @@ class Retrying:
             held.row["core_count"], wanted, task.needs.ram_per_core, task.needs.base_ram_mb,
             grid.resource_types or DEFAULT_RESOURCE_TYPES,
         )  # fmt: skip
-        if await store_rules.raise_task_memory(work, task.task_id, wanted, resource_type):
+        if await store_needs.raise_task_memory(work, task.task_id, wanted, resource_type):
             reason = (
                 f"memory of the whole task raised from {task.needs.ram_mb} to {wanted} MB: more than 30 % of "
                 f"{n_files} units of input ran out of it; resource type {resource_type}"
@@ -131,7 +132,7 @@ class Retrying:
             end.file_id: site_of_job[end.job_id] for end in ends if end.job_id in wanted and end.job_id in site_of_job
         }
         if sites:
-            await store_rules.avoid_sites(work, sites)
+            await store_needs.avoid_sites(work, sites)
 
     async def _reduce(self, work: UnitOfWork, held: LockedTask, ends: Sequence[InputEnd], decisions: Decisions) -> None:
         """Less input for each job from now on, by the attempts of the units that failed."""
@@ -143,7 +144,7 @@ class Retrying:
         rules = remedies.reduced_rules(held.row["split_rule"] or {}, held.task.rules, max(attempts, default=0))
         if rules is None:
             return
-        await store_rules.change_split_rule(work, held.task.task_id, rules)
+        await store_needs.change_split_rule(work, held.task.task_id, rules)
         sizes = {name: rules[name] for name in (remedies.N_GB, remedies.N_MAX_FILES) if rules.get(name) is not None}
         told = ", ".join(f"{name} {value}" for name, value in sizes.items())
         reason = f"less input for each job after {max(attempts)} attempts: {told}"
@@ -173,7 +174,7 @@ class Retrying:
                 at = remedies.SlowQueue(queue.max_time_s, power, job.core_count, events[job.job_id] or None)
                 found.append(remedies.cpu_time_from(at))
         wanted = max((one for one in found if one is not None), default=None)
-        if wanted is not None and await store_rules.set_cpu_time(work, held.task.task_id, wanted):
+        if wanted is not None and await store_needs.set_cpu_time(work, held.task.task_id, wanted):
             reason = f"CPU time set to {wanted} HS06 s for each event: {len(slow)} jobs ran out of time"
             await store.record_decision(work, held.task.task_id, "retry", reason, numbers={"cpu_time": wanted})
         else:

@@ -18,7 +18,7 @@ from services.job_generation.scouts.parameters import (
 )
 from services.job_generation.scouts.reports import ScoutReport, scout_report
 from services.job_generation.scouts.texts import measured_text
-from services.job_generation.store import retry_rules as store_rules
+from services.job_generation.store import needs as store_needs
 from services.job_generation.store import scouts as store_scouts
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -163,7 +163,7 @@ class Scouting:
         if longer is None:
             await self._exhaust(work, task, reason, numbers)
             return True
-        await store_rules.change_split_rule(work, task.task_id, longer)
+        await store_needs.change_split_rule(work, task.task_id, longer)
         gone = ", ".join(sorted({*split_rule} - {*longer})) or name_of("n_max_files_per_job")
         reason = f"rules changed to make jobs longer ({gone}): {reason}"
         await store.record_decision(work, task.task_id, "scouts", reason, numbers=numbers)
@@ -192,7 +192,7 @@ class Scouting:
             work.emit(TaskMeasured(task_id=task.task_id))
         n_gb = scout_sizes.n_gb_per_job(task.rules, sample, task.needs.work_dir_bytes)
         if n_gb is not None:
-            await store_rules.change_split_rule(
+            await store_needs.change_split_rule(
                 work, task.task_id, with_rules(row["split_rule"] or {}, n_gb_per_job=n_gb)
             )
             values[name_of("n_gb_per_job")] = n_gb

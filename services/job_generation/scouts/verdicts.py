@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from services.job_generation.policy.task_row import is_fixed
 from services.job_generation.scouts.reports import ScoutReport
 from shared.config.parameter import Parameter, set_by
 
@@ -133,11 +134,6 @@ def judge(
     if min_ok_rate is not None and progress.ok > 0 and rate >= min_ok_rate:
         return ScoutsResult(False, False, f"{told}; from {min_ok_rate:.0%} on its owner decides", exhaust=True)
     return ScoutsResult(False, True, told)
-
-
-def is_fixed(column: str, unit: Any, fixed_units: Sequence[str]) -> bool:
-    """Whether the task says that this value must stay as it is."""
-    return column in fixed_units or f"{column}_unit" in fixed_units or str(unit or "").endswith("Fixed")
 
 
 def measured(

@@ -8,7 +8,5 @@
 `output_names`    names of outputs, and where they go
 `requirements`    what a pilot must offer
 `job_xml`         jobs that the user describes one by one; `segments` input that is read in named parts
-`numbering`       random seeds, and places in a sequence, one for each job
-`instantiating`   datasets of chosen sites, made from the templates of a task
 ================  ===================================================================================================
 """

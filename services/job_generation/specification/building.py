@@ -36,8 +36,9 @@ from services.job_generation.specification.job_fields import (
 from services.job_generation.specification.job_texts import Own, texts_of_job
 from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.specification.output_names import NamedTemplate, Output, Written, output_fields, written_by
-from services.job_generation.specification.requirements import Requirement, requirement_of, totals_of
+from services.job_generation.specification.requirements import Requirement, requirement_of
 from services.job_generation.specification.segments import texts_of_segment
+from services.job_generation.splitting.limits import totals_of
 from services.job_generation.splitting.middle_names import middle_name_in_outputs, middle_name_of_job
 from shared.model import command_line
 from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES

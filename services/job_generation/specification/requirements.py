@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from services.job_generation.policy.values import JobInput, QueueFacts, Task
+from services.job_generation.policy.values import QueueFacts, Task
 from services.job_generation.specification.kind_of_job import KindOfJob
 from services.job_generation.splitting.limits import Totals, ram_mb
 from shared.brokerage.estimates import scratch_bytes
-from shared.brokerage.smallest_job import counted_events
 from shared.model.units import MB_BYTES
 from shared.model.urgency import URGENT_PROCESSING
 from shared.model.whole_numbers import LARGEST_INT4
@@ -59,15 +58,3 @@ def requirement_of(
         task.processing_type == URGENT_PROCESSING,
         task.vo or "",
     )
-
-
-def totals_of(job: JobInput) -> Totals:
-    """Counts and bytes of a job's input."""
-    master = job.master
-    if len(master) == 1 and not job.secondary:
-        (unit,) = master
-        return Totals(1, 0, counted_events(unit.events), unit.size_bytes, unit.effective_bytes)
-    n_secondary = sum([len(units) for units in job.secondary.values()])
-    events = sum([counted_events(unit.events) for unit in master])
-    effective = sum([unit.effective_bytes for unit in master])
-    return Totals(len(master), n_secondary, events, job.input_bytes, effective)

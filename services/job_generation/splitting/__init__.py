@@ -7,8 +7,5 @@
 `elsewhere`       whether input that was cut for one queue is given to others as well
 `middle_names`    the part of an output's name that comes from its input
 `ends_of_jobs`    why a job ended where it did
-`pooling`         what the jobs of a chunk may take of secondary datasets
-`lacking`         what becomes of a task whose secondary dataset has no file left
-`matching`        jobs are counted at sites that advertise themselves
 ================  ==============================================================================================
 """

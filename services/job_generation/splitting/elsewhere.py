@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts, Task
-from services.job_generation.specification.requirements import totals_of
-from services.job_generation.splitting.limits import JobSizeLimits, limits_at, memory_refusal, refusal, too_short
+from services.job_generation.splitting.limits import (
+    JobSizeLimits,
+    limits_at,
+    memory_refusal,
+    refusal,
+    too_short,
+    totals_of,
+)
 from services.job_generation.splitting.master_input import master_input
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.job_generation.policy.values import QueueFacts
+from services.job_generation.policy.values import JobInput, QueueFacts
 from shared.brokerage.estimates import MERGE_MIN_RAM_MB, cores_of_job, scratch_bytes, walltime_of_job_s
+from shared.brokerage.smallest_job import counted_events
 from shared.model.resource_types import RAM_COMPENSATION
 from shared.model.units import GB_BYTES, MB_BYTES
 from shared.task.in_effect import SplitRules
@@ -33,6 +34,18 @@ class Totals(NamedTuple):
     n_events: int = 0
     input_bytes: int = 0
     effective_bytes: float = 0.0
+
+
+def totals_of(job: JobInput) -> Totals:
+    """Counts and bytes of a job's input."""
+    master = job.master
+    if len(master) == 1 and not job.secondary:
+        (unit,) = master
+        return Totals(1, 0, counted_events(unit.events), unit.size_bytes, unit.effective_bytes)
+    n_secondary = sum([len(units) for units in job.secondary.values()])
+    events = sum([counted_events(unit.events) for unit in master])
+    effective = sum([unit.effective_bytes for unit in master])
+    return Totals(len(master), n_secondary, events, job.input_bytes, effective)
 
 
 @dataclass(frozen=True)

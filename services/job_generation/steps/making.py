@@ -8,29 +8,29 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from services.job_generation.generating.plugin import JobGeneration, SplitRequest
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, needs_key
-from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates, queues_naming
 from services.job_generation.policy.values import NOBODY, Dataset, PlacedJob, QueueFacts, Task
 from services.job_generation.specification.building import BuildRequest, NewJob
-from services.job_generation.specification.instantiating import at_sites
 from services.job_generation.specification.job_source import JobSource, Undefinable
 from services.job_generation.specification.kind_of_job import SCOUT, KindOfJob
-from services.job_generation.specification.numbering import seeds_for, seeds_told, sequence_told
-from services.job_generation.splitting.lacking import RAN_OUT, is_given_up
-from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.placement import Placement
-from services.job_generation.splitting.pooling import pools_of_secondaries
 from services.job_generation.steps.doors import BrokeredChunk, Kinds
 from services.job_generation.store import jobs as store_jobs
-from services.job_generation.store import statistics as store_statistics
+from services.job_generation.store import queued as store_queued
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.jobs import Batch, Seeds, ShapeIds
 from services.job_generation.store.tasks import Chunk, LockedTask
+from services.job_generation.supplying.instantiating import at_sites
+from services.job_generation.supplying.lacking import RAN_OUT, is_given_up
+from services.job_generation.supplying.matching import take_matches
+from services.job_generation.supplying.numbering import seeds_for, seeds_told, sequence_told
+from services.job_generation.supplying.pooling import pools_of_secondaries
 from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -80,7 +80,7 @@ class Making:
     async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[QueueChoice]) -> list[QueueFacts]:
         """The candidates with what is known about them now."""
         grid = await self._grid.grid(work.connection)
-        queued = await store_statistics.queued_at_queues(work, [one.queue for one in candidates], task.vo or "")
+        queued = await store_queued.queued_at_queues(work, [one.queue for one in candidates], task.vo or "")
         return facts_of_candidates(grid, task, candidates, queued)
 
     async def queues_of_store(self, work: UnitOfWork, task: Task, store_id: int) -> list[QueueFacts]:

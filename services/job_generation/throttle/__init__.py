@@ -5,5 +5,6 @@
 `gate_order`  which task goes first at the gate of a share
 `gating`      one gate for each share and resource type, held by whoever offers input
 `waking`      tasks held by the throttle go on when their share has room
+`parameters`  the limits of a gate; `store`: its counts, and who waits at it
 ============  ================================================================================
 """

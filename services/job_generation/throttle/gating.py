@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from services.job_generation.parameters import cycle_rule, throttle_limits
 from services.job_generation.policy.values import Task
-from services.job_generation.store import gates as store
-from services.job_generation.store import statistics as store_statistics
-from services.job_generation.store.gates import GateRow
-from services.job_generation.store.statistics import ResourceQueue
 from services.job_generation.throttle.fair_share import ShareUse, fair_factor
 from services.job_generation.throttle.gate_order import (
     USER_NAME,
@@ -27,6 +22,11 @@ from services.job_generation.throttle.gate_order import (
     places_before,
     served,
 )
+from services.job_generation.throttle.parameters import cycle_rule, throttle_limits
+from services.job_generation.throttle.store import gates as store
+from services.job_generation.throttle.store import statistics as store_statistics
+from services.job_generation.throttle.store.gates import GateRow
+from services.job_generation.throttle.store.statistics import ResourceQueue
 from services.job_generation.throttle.throttle import (
     ALL_TYPES,
     ENOUGH_WALLTIME_S,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.job_generation import app
-from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.generating.plugin import GreedyGeneration
 from services.job_generation.specification.building import BuildRequest, NewJob
 from shared.events import Event
 from shared.model.dataset_types import SOURCES_STREAM

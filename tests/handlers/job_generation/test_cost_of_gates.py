@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_generation.store.gates import ahead_at_gate
 from services.job_generation.throttle.gate_order import Cycle, CycleRule, WaitingTask, places_before
+from services.job_generation.throttle.store.gates import ahead_at_gate
 from services.job_generation.throttle.throttle import ThrottleScope
 from tests.handlers.job_generation.story import Story
 

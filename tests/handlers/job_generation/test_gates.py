@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.job_generation.app import build
-from services.job_generation.store import gates
 from services.job_generation.throttle.gate_order import Cycle, CycleRule, WaitingTask, in_turn, served
+from services.job_generation.throttle.store import gates
 from services.job_generation.throttle.throttle import ThrottleScope
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskReady

@@ -9,8 +9,8 @@ import pytest
 
 from services.job_dispatch.store.jobs import Store
 from services.job_generation import app
-from services.job_generation.policy.example_vo import ExampleGeneration
-from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.generating.example_vo import ExampleGeneration
+from services.job_generation.generating.plugin import GreedyGeneration
 from services.job_generation.store import results as store_results
 from shared.events import JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in

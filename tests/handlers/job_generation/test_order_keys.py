@@ -230,7 +230,7 @@ def test_the_user_priority_of_a_task_is_one_unless_it_says_otherwise(given: dict
 
 def test_merge_jobs_may_run_wherever_their_files_are() -> None:
     task = a_task(parameters={"site": "ALPHA,BETA"}, rules=rules_of({"excludedSite": ["GAMMA"]}))
-    assert task_queue_of(task, 7200, NORMAL, CPU_SEGMENTS_S).sites == ("ALPHA", "BETA")
-    assert task_queue_of(task, 7200, NORMAL, CPU_SEGMENTS_S).cpu_segment_s == 21_600
-    merge = task_queue_of(task, 7200, MERGE, CPU_SEGMENTS_S)
+    normal = task_queue_of(task, 7200, CPU_SEGMENTS_S, is_bound=NORMAL.goes_where_the_task_says)
+    assert (normal.sites, normal.cpu_segment_s) == (("ALPHA", "BETA"), 21_600)
+    merge = task_queue_of(task, 7200, CPU_SEGMENTS_S, is_bound=MERGE.goes_where_the_task_says)
     assert (merge.sites, merge.banned_sites) == ((), ())

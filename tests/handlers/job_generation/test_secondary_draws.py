@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from services.job_generation.app import build
-from services.job_generation.splitting import pooling
+from services.job_generation.supplying import pooling
 from shared.events import Event
 from shared.runtime.service import Context
 from tests.handlers.events import started

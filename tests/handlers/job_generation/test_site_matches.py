@@ -12,9 +12,9 @@ import pytest
 from services.job_dispatch.acquire.lane_reader import SQL
 from services.job_generation.app import build
 from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts
-from services.job_generation.splitting import matching as site_matches
-from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.placement import Placement
+from services.job_generation.supplying import matching as site_matches
+from services.job_generation.supplying.matching import take_matches
 from shared.brokerage.matchmaking import JobFacts
 from shared.db import Database
 from shared.events import ChunkBrokered, QueueChoice

@@ -15,8 +15,9 @@ from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_generation.kinds.merge.job import MERGE
 from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts, Unit
 from services.job_generation.specification.kind_of_job import NORMAL
-from services.job_generation.specification.requirements import requirement_of, totals_of
-from services.job_generation.splitting.matching import jobs_of
+from services.job_generation.specification.requirements import requirement_of
+from services.job_generation.splitting.limits import totals_of
+from services.job_generation.supplying.matching import jobs_of
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters.capability import memory_at_most
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, at_dispatch, job_ad, matches, parsed, refusal

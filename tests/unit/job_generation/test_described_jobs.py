@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.plugin import GreedyGeneration, SplitRequest
+from services.job_generation.generating.plugin import GreedyGeneration, SplitRequest
 from services.job_generation.policy.values import Unit
 from services.job_generation.specification.job_xml import pool_of_jobs
 from services.job_generation.splitting.secondary import Pool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.parameters import cycle_rule, typical_files
+from services.job_generation.parameters import typical_files
 from services.job_generation.policy.picking import next_pick
 from services.job_generation.policy.values import Dataset
 from services.job_generation.throttle.fair_share import ShareUse, fair_factor
@@ -23,6 +23,7 @@ from services.job_generation.throttle.gate_order import (
     places_before,
     served,
 )
+from services.job_generation.throttle.parameters import cycle_rule
 from services.job_generation.throttle.throttle import ThrottleLimits, held_behind, judge, scaled, with_priorities
 from shared.config.parameters import Parameters
 from shared.task.in_effect import SplitRules

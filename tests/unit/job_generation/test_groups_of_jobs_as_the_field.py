@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.specification.requirements import totals_of
-from services.job_generation.splitting.limits import limits_at, refusal
+from services.job_generation.splitting.limits import limits_at, refusal, totals_of
 from services.job_generation.splitting.placement import Placement
 from tests.unit.brokerage.conformance import sample
 from tests.unit.job_generation.groups_of_jobs import in_order, placed, queue_of, task_of

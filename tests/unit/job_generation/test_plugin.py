@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy.example_vo import ExampleGeneration
+from services.job_generation.generating.example_vo import ExampleGeneration
+from services.job_generation.generating.plugin import GreedyGeneration, JobGeneration, MergeRequest, SplitRequest
 from services.job_generation.policy.merging import Producer
-from services.job_generation.policy.plugin import GreedyGeneration, JobGeneration, MergeRequest, SplitRequest
 from shared.plugins import find
 from shared.plugins.conformance import PluginConformance
 from tests.unit.job_generation.made import a_queue, a_task, some_units
@@ -67,5 +67,5 @@ def test_merging_of_production_and_analysis_has_a_plugin(label: str) -> None:
 def test_the_plugin_of_the_example_vo_is_registered() -> None:
     project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text())
     registered = project["project"]["entry-points"]["orrery.job_generation"]
-    assert registered["example.any"] == "services.job_generation.policy.example_vo:ExampleGeneration"
+    assert registered["example.any"] == "services.job_generation.generating.example_vo:ExampleGeneration"
     assert isinstance(ExampleGeneration(), JobGeneration)

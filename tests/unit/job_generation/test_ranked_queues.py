@@ -18,8 +18,8 @@ from services.job_generation.kinds.merge.job import MERGE
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from services.job_generation.specification.kind_of_job import NORMAL
-from services.job_generation.specification.requirements import requirement_of, totals_of
-from services.job_generation.splitting.limits import Totals
+from services.job_generation.specification.requirements import requirement_of
+from services.job_generation.splitting.limits import Totals, totals_of
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.splitting.placing import place
 from services.job_generation.splitting.secondary import Pool

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.job_generation.policy.values import QueueFacts, Task, Unit
-from services.job_generation.specification.requirements import totals_of
-from services.job_generation.splitting.limits import limits_at, ram_mb, refusal
+from services.job_generation.splitting.limits import limits_at, ram_mb, refusal, totals_of
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.splitting.placing import place
 from services.job_generation.splitting.secondary import Pool

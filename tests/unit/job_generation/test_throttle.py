@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.parameters import throttle_limits
+from services.job_generation.throttle.parameters import throttle_limits
 from services.job_generation.throttle.throttle import (
     ALL_TYPES,
     Gate,

@@ -165,7 +165,7 @@ def decided(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "task brokerage": task_request(row, job, (), {}, TaskLimits()),
         "job": [(base_fields(task, a_queue(reads_directly=True), 1, kind, trans_path=None), task_texts(task),
                  kind.copies_to_scratch(task)) for kind in (NORMAL, MERGE)],
-        "order": (task_queue_of(task, 100, NORMAL, (1000,)), user_priority_of(task)),
+        "order": (task_queue_of(task, 100, (1000,), is_bound=True), user_priority_of(task)),
         "outputs": (plan_outputs(spec, 7), command_lines(spec, 7)),
         "classes": (resource_type_for(spec, DEFAULT_RESOURCE_TYPES), share_for(spec, "SCORE", SHARES),
                     work_queue_for(spec, QUEUES)),

@@ -13,16 +13,16 @@ from services.job_generation.kinds.room import BuiltKind, Steps
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import JobInput, PlacedJob, Unit
-from services.job_generation.specification.instantiating import at_sites
 from services.job_generation.specification.job_source import JobSource
 from services.job_generation.specification.kind_of_job import NORMAL, SCOUT
-from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, MakeJobs
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask, PickedFiles
+from services.job_generation.supplying.instantiating import at_sites
+from services.job_generation.supplying.matching import take_matches
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import SOURCES_STREAM

@@ -11,11 +11,11 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import PlacedJob
 from services.job_generation.specification.kind_of_job import SCOUT
 from services.job_generation.splitting.elsewhere import Elsewhere
-from services.job_generation.splitting.matching import take_more
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, RequestJobs
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask
+from services.job_generation.supplying.matching import take_more
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import JobsEvent, JobsStarted, JobsTransferring
 

@@ -16,12 +16,12 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts, Task, Unit
 from services.job_generation.specification.job_source import JobSource, Undefinable
 from services.job_generation.specification.kind_of_job import SCOUT
-from services.job_generation.specification.numbering import seeds_for
 from services.job_generation.splitting.elsewhere import Elsewhere
-from services.job_generation.splitting.matching import take_more
 from services.job_generation.steps.doors import BrokeredChunk
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store.tasks import Chunk
+from services.job_generation.supplying.matching import take_more
+from services.job_generation.supplying.numbering import seeds_for
 from shared.db.unit_of_work import UnitOfWork
 from shared.model import command_line
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from services.job_generation.kinds.event_service.store import waiting_sets as store_waiting
 from services.job_generation.policy.values import Task
 from services.job_generation.specification.kind_of_job import KindOfJob
-from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.making import Making
 from services.job_generation.store import held as store_held
 from services.job_generation.store import tasks as store
+from services.job_generation.supplying.matching import take_matches
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.waits.store import note_placed

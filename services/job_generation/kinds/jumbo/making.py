@@ -22,11 +22,11 @@ from services.job_generation.kinds.room import Steps
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import JobInput, PlacedJob, QueueFacts
 from services.job_generation.specification.job_source import JobSource, Undefinable
-from services.job_generation.specification.numbering import seeds_for
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.counting import announce
 from services.job_generation.store import tasks as store_tasks
 from services.job_generation.store.tasks import Chunk, LockedTask
+from services.job_generation.supplying.numbering import seeds_for
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import QueueChoice
 from shared.model import command_line

@@ -26,12 +26,12 @@ from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import PlacedJob, QueueFacts, Task
 from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.splitting.elsewhere import Elsewhere
-from services.job_generation.splitting.matching import take_matches, take_more
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store.tasks import Chunk, LockedTask
+from services.job_generation.supplying.matching import take_matches, take_more
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered, QueueChoice

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from services.job_generation.generating.plugin import JobGeneration, MergeRequest
 from services.job_generation.kinds.merge.ending import EndingMerges
 from services.job_generation.kinds.merge.job import MERGE, MERGEABLE, streams_of
 from services.job_generation.kinds.room import BuiltKind, Steps
@@ -13,11 +14,8 @@ from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import merging as policy
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, has_open_input
-from services.job_generation.policy.plugin import JobGeneration, MergeRequest
 from services.job_generation.policy.values import JobInput, PlacedJob, Task, Template, Unit
-from services.job_generation.specification.instantiating import at_sites
 from services.job_generation.specification.job_source import JobSource, Undefinable
-from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.middle_names import middle_name_in_outputs
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, Followed, MakeJobs, Prompt
@@ -27,6 +25,8 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.results import EndedJob, OutputEnd
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
+from services.job_generation.supplying.instantiating import at_sites
+from services.job_generation.supplying.matching import take_matches
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered

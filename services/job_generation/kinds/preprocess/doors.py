@@ -16,7 +16,6 @@ from services.job_generation.kinds.room import BuiltKind, Steps
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import JobInput, PlacedJob, Task
-from services.job_generation.splitting.matching import take_matches
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import NOTHING, BrokeredChunk, CountJobs, Followed, MakeJobs, Prompt
 from services.job_generation.store import results as store_results
@@ -24,6 +23,7 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask, PickedFiles
+from services.job_generation.supplying.matching import take_matches
 from services.job_generation.throttle.waking import note_no_fit
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered, TaskPrepared

@@ -32,11 +32,11 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.outcomes import PAYLOAD, Ended
 from services.job_generation.policy.values import PlacedJob, QueueFacts, Task
 from services.job_generation.splitting.elsewhere import Elsewhere
-from services.job_generation.splitting.matching import take_more
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk
 from services.job_generation.store import tasks as store
 from services.job_generation.store.tasks import Chunk, LockedTask
+from services.job_generation.supplying.matching import take_more
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import QueueChoice
 

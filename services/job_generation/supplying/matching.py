@@ -15,7 +15,8 @@ from typing import Any
 
 from services.job_generation.policy.values import PlacedJob, Task
 from services.job_generation.specification.kind_of_job import NORMAL, KindOfJob
-from services.job_generation.specification.requirements import Requirement, requirement_of, totals_of
+from services.job_generation.specification.requirements import Requirement, requirement_of
+from services.job_generation.splitting.limits import totals_of
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.store.site_matches import SQL
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, refusal

@@ -5,8 +5,8 @@ Splitting, and what the jobs are, is as for everybody.
 
 from __future__ import annotations
 
+from services.job_generation.generating.plugin import GreedyGeneration, MergeRequest
 from services.job_generation.policy.merging import Producer, groups
-from services.job_generation.policy.plugin import GreedyGeneration, MergeRequest
 
 
 class ExampleGeneration(GreedyGeneration):

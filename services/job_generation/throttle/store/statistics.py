@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from services.job_generation.throttle.throttle import OFFERED, CountedStatus, ThrottleScope
@@ -44,12 +43,6 @@ async def jobs_of_resource_queue(work: UnitOfWork, queue_id: int, resource_type:
 async def share_is_throttled(work: UnitOfWork, gshare: str) -> bool:
     """Whether the share may be throttled; one that is not loaded may."""
     return await SQL.value(work.connection, "share_is_throttled", gshare=gshare) is not False
-
-
-async def queued_at_queues(work: UnitOfWork, queues: Sequence[str], vo: str) -> dict[tuple[str, str], int]:
-    """Jobs of a VO that wait at these queues, by queue and resource type."""
-    rows = await SQL.rows(work.connection, "queued_at_queues", queues=list(queues), vo=vo)
-    return {(row["queue"], row["resource_type"]): row["n_queued"] for row in rows}
 
 
 async def walltime_of_queued(work: UnitOfWork, scope: ThrottleScope, at_most: int) -> float | None:

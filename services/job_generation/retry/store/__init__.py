@@ -1,0 +1,1 @@
+"""SQL of rules about failed jobs, and of what they decided."""
