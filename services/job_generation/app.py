@@ -15,6 +15,7 @@ from services.job_generation.steps.counting import Counting
 from services.job_generation.steps.doors import Kinds
 from services.job_generation.steps.making import Making
 from services.job_generation.steps.offering import Offering
+from services.job_generation.steps.requesting import Requesting
 from services.job_generation.steps.settling import Settling
 from services.job_generation.store.jobs import ShapeIds
 from services.job_generation.throttle.gating import Gating
@@ -50,10 +51,11 @@ def build(context: Context) -> Service:
     parameters, kinds, grid = Parameters(), Kinds(), KnownGrid(context.cache)
     wakes, gating = WakeMetrics.of(context.metrics), Gating(parameters)
     rekeying, waking = Rekeying(parameters, kinds.job), ShareWaking(gating.judge_share, gating.order, wakes)
-    making = Making(parameters, grid, ShapeIds(), context.random, find_plugin, kinds)
+    requesting = Requesting(parameters, ShapeIds(), find_plugin)
+    making = Making(parameters, grid, context.random, requesting, kinds)
     counting = Counting(parameters, Retrying(grid, kinds.job), kinds)
     settling = Settling(Offering(parameters, gating, wakes, kinds), kinds)
-    register(kinds, Steps(kinds, parameters, grid, making, counting, settling))
+    register(kinds, Steps(kinds, parameters, grid, requesting, making, counting, settling))
     handlers = Handlers(parameters, making, counting, settling, rekeying, kinds)
 
     async def forget_waits_of_shares(work: UnitOfWork) -> None:

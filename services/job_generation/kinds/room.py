@@ -7,6 +7,7 @@ from typing import NamedTuple
 from services.job_generation.steps.counting import Counting
 from services.job_generation.steps.doors import Kind, Kinds
 from services.job_generation.steps.making import Making
+from services.job_generation.steps.requesting import Requesting
 from services.job_generation.steps.settling import Settling
 from shared.config.parameters import Parameters
 from shared.snapshot import KnownGrid
@@ -18,6 +19,7 @@ class Steps(NamedTuple):
     kinds: Kinds
     parameters: Parameters
     grid: KnownGrid
+    requesting: Requesting
     making: Making
     counting: Counting
     settling: Settling

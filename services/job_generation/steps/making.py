@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from services.job_generation.generating.plugin import JobGeneration, SplitRequest
-from services.job_generation.ordering import order_keys_of_jobs
-from services.job_generation.parameters import generation_parameters, most_walltime_s
+from services.job_generation.generating.plugin import SplitRequest
+from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, needs_key
 from services.job_generation.policy.queue_facts import facts_of_candidates, queues_naming
-from services.job_generation.policy.values import NOBODY, Dataset, PlacedJob, QueueFacts, Task
-from services.job_generation.specification.building import BuildRequest, NewJob
+from services.job_generation.policy.values import Dataset, PlacedJob, QueueFacts, Task
 from services.job_generation.specification.job_source import JobSource, Undefinable
-from services.job_generation.specification.kind_of_job import SCOUT, KindOfJob
+from services.job_generation.specification.kind_of_job import SCOUT
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, Kinds
-from services.job_generation.store import jobs as store_jobs
+from services.job_generation.steps.requesting import Requesting
 from services.job_generation.store import queued as store_queued
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
-from services.job_generation.store.jobs import Batch, Seeds, ShapeIds
 from services.job_generation.store.tasks import Chunk, LockedTask
 from services.job_generation.supplying.instantiating import at_sites
 from services.job_generation.supplying.lacking import RAN_OUT, is_given_up
 from services.job_generation.supplying.matching import take_matches
-from services.job_generation.supplying.numbering import seeds_for, seeds_told, sequence_told
+from services.job_generation.supplying.numbering import seeds_for
 from services.job_generation.supplying.pooling import pools_of_secondaries
 from services.job_generation.throttle.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of
-from shared.model import command_line
-from shared.model.batches import batches
-from shared.model.dataset_types import OUTPUT_TYPES
+from shared.events import QueueChoice
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import KnownGrid
 from shared.states import TASK
-from shared.states.task import TaskStatus
 
-FindPlugin = Callable[[str, str], JobGeneration]
 BREAKABLE = frozenset(TASK.sources("tobroken", store.OWNER))
 
 
@@ -54,19 +46,14 @@ class Making:
         self,
         parameters: Parameters,
         grid: KnownGrid,
-        shapes: ShapeIds,
         rng: random.Random,
-        find_plugin: FindPlugin,
+        requesting: Requesting,
         kinds: Kinds,
     ) -> None:
-        self._parameters, self._grid, self._shapes = parameters, grid, shapes
-        self._random, self._find_plugin, self._kinds = rng, find_plugin, kinds
+        self._parameters, self._grid = parameters, grid
+        self._random, self._requesting, self._kinds = rng, requesting, kinds
 
     # -- what jobs are made from
-
-    def plugin_of(self, task: Task) -> JobGeneration:
-        """What the VO of a task, or its label, replaces in job generation."""
-        return self._find_plugin(task.vo or "", task.prod_source_label)
 
     async def source(self, work: UnitOfWork, task: Task) -> JobSource:
         """Read what jobs are made from."""
@@ -148,7 +135,7 @@ class Making:
             max(1, min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk) // task.rules.jobs_for_input),
             await self._more_follows(work, task, at.source.datasets.get(chunk.dataset_id or 0), chunk),
         )
-        placement = self.plugin_of(task).split(request, seed)
+        placement = self._requesting.plugin_of(task).split(request, seed)
         some_wait = at.fit is not None and at.fit(placement)
         advertises_again_at = await take_matches(work, task, placement)
         changes = CounterChanges()
@@ -183,103 +170,12 @@ class Making:
         text = at.source.text_for(kind)  # before anything is written
         source = await at_sites(work, at.source, at.source.templates_for(kind), placed)
         seeds = await seeds_for(work, source, text, len(placed))
-        request = await self.request(work, source, kind, placed, seeds, guid_seed=self._random.getrandbits(SEED_BITS))
-        await self.insert(work, source, at.chunk, kind, self.built(request), changes, seeds)
-        await self.start_task(work, at.task, at.chunk)
-        return request.job_ids
-
-    # -- jobs of any kind
-
-    async def request(
-        self,
-        work: UnitOfWork,
-        source: JobSource,
-        kind: KindOfJob,
-        placed: Sequence[PlacedJob],
-        seeds: Seeds | None = None,
-        *,
-        guid_seed: int | None = None,
-    ) -> BuildRequest:
-        """What jobs of a kind are built from: ids and serial numbers are taken. Raises Undefinable."""
-        task, templates = source.task, source.templates_for(kind)
-        text = source.text_for(kind)
-        numbered = [one.template_id for one in templates if kind.numbers(one)]
-        job_ids = await work.next_ids("job_ids", len(placed))
-        first = await store_jobs.take_serials(work, numbered, len(placed)) if templates else {}
-        return BuildRequest(
-            task=task,
-            kind=kind,
-            master=source.datasets[kind.master_of(source.datasets, placed[0].job)],
-            datasets=source.datasets,
-            templates=templates,
-            parameters=text,
-            placed=placed,
-            job_ids=job_ids,
-            serials={one.template_id: first.get(one.template_id, 0) for one in templates},
-            guid_seed=job_ids[0] if guid_seed is None else guid_seed,
-            seeds=seeds_told(task, seeds),
-            sequence=sequence_told(seeds),
-            trans_path=source.trans_path_for(kind),
-            most_walltime_s=most_walltime_s(self._parameters, task, kind),
-            owner=await store_jobs.standing_of_owner(work, task) if kind.takes_turns else NOBODY,
-            streams=kind.streams(source.datasets, [one.job for one in placed]),
-            at_site=source.at_site,
+        request = await self._requesting.request(
+            work, source, kind, placed, seeds, guid_seed=self._random.getrandbits(SEED_BITS)
         )
-
-    def built(self, request: BuildRequest) -> list[NewJob]:
-        """The jobs of the VO's plugin. A placeholder without a value is the task's mistake, not ours."""
-        try:
-            return self.plugin_of(request.task).build(request)
-        except command_line.UnresolvedPlaceholder as error:
-            raise Undefinable(str(error)) from error
-
-    async def insert(
-        self,
-        work: UnitOfWork,
-        source: JobSource,
-        chunk: Chunk,
-        kind: KindOfJob,
-        jobs: Sequence[NewJob],
-        changes: CounterChanges,
-        seeds: Seeds | None = None,
-        *,
-        takes_input: bool = True,
-        waits: bool = False,
-    ) -> None:
-        """Insert jobs and announce them; without `takes_input` others have their input in hand.
-
-        Those that `waits` have no queue: no other service does anything with them.
-        """
-        task = source.task
-        label = source.label_for(kind)
-        if label:  # what pilots are told; who may take the jobs is decided by the label of the task
-            jobs = [one._replace(spec={**one.spec, "prodSourceLabel": label}) for one in jobs]
-        shapes = await self._shapes.intern(work, [job.requirement for job in jobs])
-        keys = await order_keys_of_jobs(work, self._parameters, task, kind, jobs)
-        batch = Batch(task, chunk.chunk_id, kind, jobs, source.datasets, seeds, changes, keys, takes_input, waits)
-        await store_jobs.insert(work, batch, shapes)
-        await store.count_chunk_jobs(work, chunk.chunk_id, len(jobs))
-        for part in batches([] if waits else jobs, IDS_OF_EVENT):
-            rows = (
-                (task.task_id, job.queue, job.resource_type, task.gshare, task.user_name, None, job.core_count)
-                for job in part
-            )
-            work.emit(
-                JobsGenerated(
-                    task_id=task.task_id,
-                    chunk_id=chunk.chunk_id,
-                    job_ids=tuple(job.job_id for job in part),
-                    moves=moves_of(rows, "defined"),
-                )
-            )
-
-    async def start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:
-        """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
-        if task.status != "ready":
-            return
-        status: TaskStatus = "scouting" if chunk.kind == SCOUT.name else "running"
-        await store.move_datasets(work, task.task_id, OUTPUT_TYPES, "running", "first jobs generated")
-        await store.move_task(work, task, status, reason=f"first jobs generated from chunk {chunk.chunk_id}")
+        await self._requesting.insert(work, source, at.chunk, kind, self._requesting.built(request), changes, seeds)
+        await self._requesting.start_task(work, at.task, at.chunk)
+        return request.job_ids
 
     async def _return_leftover(
         self,

@@ -39,6 +39,7 @@ class BuildJobs(BuiltKind):
 
     def __init__(self, steps: Steps) -> None:
         self._parameters, self._making = steps.parameters, steps.making
+        self._requesting = steps.requesting
 
     async def inputs(self, work: UnitOfWork, at: BrokeredChunk, rest: MakeJobs) -> int:
         """Let jobs be made where the library is; without one make a build job, and the input waits."""
@@ -93,8 +94,8 @@ class BuildJobs(BuiltKind):
         )
         chunk = await store.end_chunk(work, chunk_id, task.task_id, "used", None)
         assert chunk is not None
-        [job] = self._making.built(await self._making.request(work, source, BUILD, placed))
-        await self._making.insert(work, source, chunk, BUILD, [job], changes)
+        [job] = self._requesting.built(await self._requesting.request(work, source, BUILD, placed))
+        await self._requesting.insert(work, source, chunk, BUILD, [job], changes)
         await store.apply_counters(work, changes)
         await store_builds.begin(work, task.task_id, queue.site, job.job_id)
 

@@ -38,7 +38,7 @@ class MakingJobSets:
     """Makes jobs for job sets of a task whose row is locked."""
 
     def __init__(self, steps: Steps) -> None:
-        self._making, self._kinds = steps.making, steps.kinds
+        self._requesting, self._kinds = steps.requesting, steps.kinds
 
     async def begin(
         self, work: UnitOfWork, at: BrokeredChunk, placed: Sequence[PlacedJob], changes: CounterChanges
@@ -69,7 +69,7 @@ class MakingJobSets:
             wanted += [WantedJob(one, SetPlace(job_set_id, serials)) for one in of_input]
         await insert_sets(work, task, chunk, sets, at.queues)
         made = await self.make(work, at.source, chunk, kind, wanted, changes, attempts={}, waits=waits is not None)
-        await self._making.start_task(work, task, chunk)
+        await self._requesting.start_task(work, task, chunk)
         if waits is not None:
             await beside(self._kinds).wait(work, task, ids, waits)
         return made
@@ -90,13 +90,13 @@ class MakingJobSets:
         task, placed = definition.task, [one.placed for one in wanted]
         text = definition.text_for(kind)
         seeds = None if kind.reads_outputs else await seeds_for(work, definition, text, len(wanted))
-        request = await self._making.request(work, definition, kind, placed, seeds)
+        request = await self._requesting.request(work, definition, kind, placed, seeds)
         try:
             jobs = build(request, [one.place for one in wanted])
         except command_line.UnresolvedPlaceholder as error:
             raise Undefinable(str(error)) from error
         takes_input = not attempts
-        await self._making.insert(
+        await self._requesting.insert(
             work, definition, chunk, kind, jobs, changes, seeds, takes_input=takes_input, waits=waits
         )
         members = [(job.job_id, one.place.job_set_id) for job, one in zip(jobs, wanted, strict=True)]

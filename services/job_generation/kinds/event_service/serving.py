@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from services.job_generation.kinds.event_service.beside import beside
-from services.job_generation.kinds.event_service.ending import EndingJobSets
+from services.job_generation.kinds.event_service.failing import FailingJobSets
 from services.job_generation.kinds.event_service.job import EVENT_SERVICE_MERGE, OfJobSet, consumer
 from services.job_generation.kinds.event_service.making import MakingJobSets, WantedJob
 from services.job_generation.kinds.event_service.policy.building import NO_EVENTS, SetPlace
@@ -40,7 +40,7 @@ class ServingJobSets:
 
     def __init__(self, steps: Steps) -> None:
         self._making, self._kinds = steps.making, steps.kinds
-        self._job_sets, self._ending = MakingJobSets(steps), EndingJobSets(steps)
+        self._job_sets, self._failing = MakingJobSets(steps), FailingJobSets(steps)
 
     async def serve(self, work: UnitOfWork, held: LockedTask) -> int:
         """Make the jobs that sets of the task want; how many. One without a queue is given up."""
@@ -69,7 +69,7 @@ class ServingJobSets:
         if others is not None:
             return await self._make(work, held, definition, one, kind, others.queues, waits=others.reason)
         # the set fails, unless other jobs of it go on; the task says why
-        if await self._ending.give_up(work, held, one.job_set_id, reason):
+        if await self._failing.give_up(work, held, one.job_set_id, reason):
             await store.record_decision(work, held.task.task_id, "retry", reason[:4000])
         return 0
 

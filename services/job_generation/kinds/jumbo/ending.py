@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from services.job_generation.kinds.event_service.ending import EndingJobSets, end_merging
+from services.job_generation.kinds.event_service.leaving import LeavingJobs
 from services.job_generation.kinds.event_service.open_sets import NO_MORE_JOBS, TAKEN_BACK, Open
 from services.job_generation.kinds.event_service.policy.endings import ConsumerEnd, judge
 from services.job_generation.kinds.event_service.store import job_set_ranges as store_ranges
@@ -31,7 +32,7 @@ class EndingJumboJobs:
     """What the end of jumbo jobs means for the sets whose events they had."""
 
     def __init__(self, steps: Steps) -> None:
-        self._job_sets = EndingJobSets(steps)
+        self._job_sets, self._leaving = EndingJobSets(steps), LeavingJobs(steps)
 
     async def ended(
         self, work: UnitOfWork, held: LockedTask, jumbo: Sequence[EndedJob], changes: CounterChanges
@@ -48,7 +49,7 @@ class EndingJumboJobs:
             await store_jumbo.end(work, task_id, job.job_id, was_closed=job.status == "closed")
             for one in sets:
                 takes_back = job.status == "cancelled"
-                await self._job_sets.release(work, held, one, job, takes_back=takes_back, is_beside=True)
+                await self._leaving.release(work, held, one, job, takes_back=takes_back, is_beside=True)
                 await self._look(work, held, one.job_set_id, changes)
         await store_waiting.note_waiting(work, [one.job_set_id for one in sets])
 
@@ -72,7 +73,7 @@ class EndingJumboJobs:
             [row] = await store_sets.lock(work, [set_id])
             at = Open(row, {one.job_id: one for one in found})
             why = "real co-jumbo jobs were made"
-            await self._job_sets.close(work, held, at, waiting, "es_unused", why, changes)
+            await self._leaving.close(work, held, at, waiting, "es_unused", why, changes)
         await store.apply_counters(work, changes)
         await store_waiting.note_waiting(work, set_ids)
 

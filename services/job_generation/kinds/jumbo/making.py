@@ -45,6 +45,7 @@ class MakingJumboJobs:
 
     def __init__(self, steps: Steps) -> None:
         self._parameters, self._making = steps.parameters, steps.making
+        self._requesting = steps.requesting
 
     async def serve(self, work: UnitOfWork, held: LockedTask) -> int:
         """Make the jumbo jobs that the task lacks, or take back idle ones; how many were made."""
@@ -148,12 +149,12 @@ class MakingJumboJobs:
         changes: CounterChanges,
     ) -> None:
         seeds = await seeds_for(work, definition, definition.text_for(JUMBO), len(placed))
-        request = await self._making.request(work, definition, JUMBO, placed, seeds)
+        request = await self._requesting.request(work, definition, JUMBO, placed, seeds)
         try:
             jobs = build_jumbo(request)
         except command_line.UnresolvedPlaceholder as error:
             raise Undefinable(str(error)) from error
-        await self._making.insert(work, definition, chunk, JUMBO, jobs, changes, seeds, takes_input=False)
+        await self._requesting.insert(work, definition, chunk, JUMBO, jobs, changes, seeds, takes_input=False)
         rows = [(job.job_id, one.queue.queue, one.queue.site) for job, one in zip(jobs, placed, strict=True)]
         await store.insert(work, definition.task.task_id, rows)
 

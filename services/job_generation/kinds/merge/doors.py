@@ -46,6 +46,7 @@ class MergeJobs(BuiltKind):
 
     def __init__(self, steps: Steps) -> None:
         self._parameters, self._making, self._settling = steps.parameters, steps.making, steps.settling
+        self._requesting = steps.requesting
         self._ending = EndingMerges(steps.counting)
 
     async def inputs(self, work: UnitOfWork, at: BrokeredChunk, rest: MakeJobs) -> int:
@@ -63,7 +64,7 @@ class MergeJobs(BuiltKind):
         if gone:
             await self._making.give_back(work, task, at.chunk, "its job was killed", gone)
         left = [one for one in producers if one.job_id in waiting]
-        plugin = self._making.plugin_of(task)
+        plugin = self._requesting.plugin_of(task)
         groups = _groups(plugin, MergeRequest(task, left, is_complete=True), source.templates)
         if not at.queues or not groups:
             await self._making.give_back(work, task, at.chunk, "no queue can run the merge jobs")
@@ -80,8 +81,8 @@ class MergeJobs(BuiltKind):
         if not placement.jobs:
             return 0
         source = await at_sites(work, source, source.templates_for(MERGE), placement.jobs)
-        jobs = self._making.built(await self._making.request(work, source, MERGE, placement.jobs))
-        await self._making.insert(work, source, at.chunk, MERGE, jobs, changes)
+        jobs = self._requesting.built(await self._requesting.request(work, source, MERGE, placement.jobs))
+        await self._requesting.insert(work, source, at.chunk, MERGE, jobs, changes)
         await store.apply_counters(work, changes)
         return len(jobs)
 
@@ -134,7 +135,7 @@ class MergeJobs(BuiltKind):
         busy = await store_results.queues_with_unmerged_work(work, task.task_id, sorted(waiting), BEFORE_MERGING)
         on_hold = await store_held.held_merges(work, task.task_id)
         more_comes = busy.issuperset(waiting) or await self._more_comes(work, task)
-        plugin, n_offered = self._making.plugin_of(task), 0
+        plugin, n_offered = self._requesting.plugin_of(task), 0
         templates = await store.templates(work, task.task_id) if task.rules.name_fields else ()
         for queue in sorted(waiting):
             producers = policy.producers_of(waiting[queue])

@@ -39,6 +39,7 @@ class PreprocessingJobs(BuiltKind):
 
     def __init__(self, steps: Steps) -> None:
         self._parameters, self._making = steps.parameters, steps.making
+        self._requesting = steps.requesting
 
     async def inputs(self, work: UnitOfWork, at: BrokeredChunk, rest: MakeJobs) -> int:
         """Make the job at the best queue whose site takes it; without one the task waits and says why."""
@@ -53,8 +54,8 @@ class PreprocessingJobs(BuiltKind):
             await self._wait(work, at, placement, retry_at)
             return 0
         changes = CounterChanges()
-        jobs = self._making.built(await self._making.request(work, at.source, PREPROCESS, placement.jobs))
-        await self._making.insert(work, at.source, at.chunk, PREPROCESS, jobs, changes)
+        jobs = self._requesting.built(await self._requesting.request(work, at.source, PREPROCESS, placement.jobs))
+        await self._requesting.insert(work, at.source, at.chunk, PREPROCESS, jobs, changes)
         await store.apply_counters(work, changes)
         await store_preprocessing.note_state(work, at.task.task_id, RUNNING)
         if at.task.status == "topreprocess":

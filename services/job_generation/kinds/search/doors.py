@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from services.job_generation.kinds.event_service.beside import ServesSets
-from services.job_generation.kinds.event_service.ending import EndingJobSets
+from services.job_generation.kinds.event_service.leaving import LeavingJobs
 from services.job_generation.kinds.room import BuiltKind, Steps
 from services.job_generation.kinds.search import store as store_searches
 from services.job_generation.kinds.search.ending import EndingEvaluations
@@ -26,7 +26,7 @@ class SearchJobs(BuiltKind, ServesSets):
 
     def __init__(self, steps: Steps) -> None:
         self._settling, self._serving = steps.settling, ServingSearches(steps)
-        self._ending = EndingEvaluations(steps.counting, EndingJobSets(steps))
+        self._ending = EndingEvaluations(steps.counting, LeavingJobs(steps))
 
     async def offers(self, work: UnitOfWork, task: Task) -> bool:
         """Wait for the first point of an optimiser."""

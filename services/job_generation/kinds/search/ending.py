@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.kinds.event_service.ending import EndingJobSets
+from services.job_generation.kinds.event_service.leaving import LeavingJobs
 from services.job_generation.kinds.event_service.policy.endings import outcome_of
 from services.job_generation.kinds.event_service.store import job_sets as store_sets
 from services.job_generation.kinds.search import store as store_searches
@@ -23,8 +23,8 @@ class EndingEvaluations:
     HPO jobs: a point whose job ended has one attempt less.
     """
 
-    def __init__(self, counting: Counting, job_sets: EndingJobSets) -> None:
-        self._counting, self._job_sets = counting, job_sets
+    def __init__(self, counting: Counting, leaving: LeavingJobs) -> None:
+        self._counting, self._leaving = counting, leaving
 
     async def ended(
         self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
@@ -40,7 +40,7 @@ class EndingEvaluations:
         self, work: UnitOfWork, held: LockedTask, set_id: int, job: EndedJob, changes: CounterChanges
     ) -> None:
         [row] = await store_sets.lock(work, [set_id])
-        n_evaluated, _ = await self._job_sets.release(work, held, row, job, takes_back=False)
+        n_evaluated, _ = await self._leaving.release(work, held, row, job, takes_back=False)
         outcome = outcome_of(job.status, job.error_source, job.error_code, had_pilot=job.had_pilot)
         is_unused = outcome == "unused"
         await store_sets.end_members(work, [(job.job_id, "es_unused" if is_unused else None, n_evaluated)])

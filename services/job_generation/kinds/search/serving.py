@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.job_generation.kinds.event_service.ending import EndingJobSets
+from services.job_generation.kinds.event_service.failing import FailingJobSets
 from services.job_generation.kinds.event_service.making import (
     MakingJobSets,
     WantedJob,
@@ -45,7 +45,8 @@ class ServingSearches:
     """Takes the searches of a task whose row is locked as far as they can go."""
 
     def __init__(self, steps: Steps) -> None:
-        self._making, self._job_sets, self._ending = steps.making, MakingJobSets(steps), EndingJobSets(steps)
+        self._making, self._job_sets, self._failing = steps.making, MakingJobSets(steps), FailingJobSets(steps)
+        self._requesting = steps.requesting
 
     async def begin(
         self, work: UnitOfWork, at: BrokeredChunk, placed: Sequence[PlacedJob], changes: CounterChanges
@@ -68,7 +69,7 @@ class ServingSearches:
             wanted += [WantedJob(job, SetPlace(job_set_id, {})) for job in jobs]
             await store_searches.note_jobs(work, job_set_id, len(jobs))
         made = await self._job_sets.make(work, at.source, at.chunk, EVALUATION, wanted, changes, attempts={})
-        await self._making.start_task(work, task, at.chunk)
+        await self._requesting.start_task(work, task, at.chunk)
         return made
 
     async def serve(self, work: UnitOfWork, held: LockedTask) -> int:
@@ -109,7 +110,7 @@ class ServingSearches:
         queues, why = await self._queues(work, definition.task, one)
         if not queues:
             reason = f"job set {one.job_set_id} wants {step.n_jobs} jobs: {why}"
-            if await self._ending.give_up(work, held, one.job_set_id, reason):
+            if await self._failing.give_up(work, held, one.job_set_id, reason):
                 await store.record_decision(work, held.task.task_id, "retry", reason[:4000])
             return 0
         job = await store_sets.input_of_set(work, one.job_set_id)
@@ -158,6 +159,6 @@ class ServingSearches:
         await store_searches.end(work, set_id)
         ended = Ended("finished") if has_result else Ended("failed", PAYLOAD, is_last=True)
         changes = CounterChanges()
-        await self._ending.end_input(work, held, set_id, ended, changes)
+        await self._failing.end_input(work, held, set_id, ended, changes)
         await store.apply_counters(work, changes)
         await store.record_decision(work, task_id, "pass", step.reason)
