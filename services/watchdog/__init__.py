@@ -7,7 +7,8 @@ throttled of tasks; failed and closed of jobs whose time is over or whose queue 
 `throttled_time`, `num_throttled`; the tables watch_runs and sweep_marks.
 
 ============  =====================================================================================================
-`handlers`    what is looked for, each with its period: jobs and tasks whose time is over, queues that are too slow
+`handlers`    what is looked for, each with its period: tasks whose time has come or is over, what is said again
+`expiring`    jobs whose time is over, and those of queues that have too many
 `sweeping`    events that seem to be lost, said again
 `pausing`     production tasks of which too many jobs fail
 `diagnosing`  the condition of the system: what is away, stuck, slow and large

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import Counter
 
 from services.watchdog.api.system import web_application
+from services.watchdog.expiring import ExpiringJobs
 from services.watchdog.handlers import Watchdog
 from shared.config.parameters import Parameters
 from shared.events import TasksWoken
@@ -19,14 +20,15 @@ def build(context: Context) -> Service:
     expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=context.metrics)
     swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=context.metrics)
     parameters = Parameters()
-    watchdog = Watchdog(parameters, KnownGrid(context.cache), expired, swept)
+    grid = KnownGrid(context.cache)
+    jobs, watchdog = ExpiringJobs(parameters, grid, expired), Watchdog(parameters, grid, swept)
     service = Service(
         name="watchdog",
         work=[(TasksWoken, watchdog.on_tasks_woken)],
         periodic=[
-            Periodic("jobs-with-pilots", TICK_S, watchdog.watch_jobs_with_pilots),
-            Periodic("queued-jobs", TICK_S, watchdog.watch_queued_jobs),
-            Periodic("overloaded-queues", TICK_S, watchdog.watch_overloaded_queues),
+            Periodic("jobs-with-pilots", TICK_S, jobs.watch_jobs_with_pilots),
+            Periodic("queued-jobs", TICK_S, jobs.watch_queued_jobs),
+            Periodic("overloaded-queues", TICK_S, jobs.watch_overloaded_queues),
             Periodic("tasks", TICK_S, watchdog.watch_tasks),
             Periodic("attempts", TICK_S, watchdog.watch_attempts),
             Periodic("sweep", TICK_S, watchdog.sweep),

@@ -6,160 +6,38 @@ One replica at a time, under a lease whose term fences it; `watch_runs` makes ev
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from prometheus_client import Counter
 
 from services.watchdog import sweeping as sweeps
-from services.watchdog.parameters import Periods, WatchLimits
+from services.watchdog.parameters import WatchLimits
 from services.watchdog.pausing import pause_failing
-from services.watchdog.policy import jobs as job_policy
-from services.watchdog.policy import rebrokerage
 from services.watchdog.policy import tasks as task_policy
-from services.watchdog.policy.grace import grace
-from services.watchdog.policy.jobs import Expiry, WatchedJob
 from services.watchdog.policy.transfers import ENDS_BELOW, PAUSE_MIN, MovedForUser, TransferLimits, too_much
 from services.watchdog.store import due as store
 from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
-from shared.model.batches import batches
+from shared.events import TaskCompleted, TaskReleased, TasksWoken
 from shared.snapshot import KnownGrid
-from shared.states.job import QUEUED, JobStatus
 from shared.states.task import TaskStatus
 
 log = logging.getLogger(__name__)
 
-#: jobs ended in one transaction: few enough that other transactions hardly wait for their rows
-SLICE = 1000
-#: overdue jobs of one state that are kept in memory; the rest is found when these have ended
-FOUND_AT_ONCE = 20_000
-#: states in which time runs for a pilot or for what it left behind
-WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring")
 #: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
 #: looks at them itself: a reminder here would only put its `retry_at` off.
 REMINDED: tuple[TaskStatus, ...] = ("registered", "defined", "assigning", "staged", "rerefine")
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """Jobs that are to end, with why; `is_cut`: there may be more of them."""
-
-    overdue: Sequence[tuple[WatchedJob, Expiry]] = ()
-    is_cut: bool = False
-
-
 class Watchdog:
-    """Everything that happens because time passed."""
+    """What happens to tasks because time passed, and what is said again."""
 
-    def __init__(self, parameters: Parameters, grid: KnownGrid, expired: Counter, swept: Counter) -> None:
+    def __init__(self, parameters: Parameters, grid: KnownGrid, swept: Counter) -> None:
         self._grid = grid
         self._parameters = parameters
         self._limits = WatchLimits(parameters)
-        self._expired = expired
         self._swept = swept
-        self._overdue: dict[str, tuple[object, _Judged]] = {}
-
-    async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
-        """End jobs whose heartbeats are lost or whose state lasts too long; whether there are more.
-
-        These are the states sent, running, holding and transferring.
-        """
-        return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda periods: periods.jobs_period_s)
-
-    async def watch_queued_jobs(self, work: UnitOfWork) -> bool:
-        """End jobs that no pilot took in time; whether there are more."""
-        return await self._watch_jobs(work, "queued_jobs", QUEUED, lambda periods: periods.queued_period_s)
-
-    async def _watch_jobs(
-        self, work: UnitOfWork, watch: str, states: Sequence[JobStatus], period_of: Callable[[Periods], float]
-    ) -> bool:
-        """End one slice of what is overdue. While some is left, the turn stays as it was and the next slice follows."""
-        period_s = period_of(self._limits.periods)
-        last = await store.start_run(work.connection, watch, period_s)
-        if last is None:
-            return False
-        suspended = grace(
-            last,
-            work.now,
-            period=timedelta(seconds=period_s),
-            heartbeat_interval=self._limits.heartbeat_interval,
-            dispatcher_seen_at=await store.dispatcher_seen_at(work.connection),
-            dispatcher_silence=self._limits.dispatcher_silence,
-        )
-        await store.record_grace(work.connection, watch, suspended)
-        if suspended is not None:
-            log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
-            self._overdue.pop(watch, None)
-            return False
-        # Verdicts of this turn only, and of these parameters: another replica may have had the turns in between.
-        judged_by = (last.at, self._parameters.version)
-        known_by, judged = self._overdue.get(watch, (None, _Judged()))
-        if not judged.overdue or known_by != judged_by:
-            judged = await self._judge(work, states)
-        most = min(SLICE, self._limits.periods.most_jobs)
-        now, left = judged.overdue[:most], replace(judged, overdue=judged.overdue[most:])
-        # A slice that is rolled back is judged, or ended, again.
-        work.after_commit(lambda: self._overdue.update({watch: (judged_by, left)}))
-        by_verdict: dict[Expiry, list[WatchedJob]] = {}
-        for job, verdict in now:
-            by_verdict.setdefault(verdict, []).append(job)
-        n_ended = sum([await self._expire(work, verdict, jobs) for verdict, jobs in by_verdict.items()])
-        more = bool(left.overdue) or (judged.is_cut and n_ended > 0)
-        if more:
-            await store.give_back_turn(work.connection, watch, last.at)
-        return more
-
-    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> _Judged:
-        """Find overdue jobs, once for all slices: each ends only if it is then still as it was judged."""
-        queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
-        limits = self._limits.jobs(facts.workflow for facts in queues.values())
-        found: list[tuple[WatchedJob, Expiry]] = []
-        is_cut = False
-        for state in states:
-            wanted = job_policy.search(state, queues, limits, work.now)
-            jobs = await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE)
-            is_cut = is_cut or len(jobs) == FOUND_AT_ONCE
-            verdicts = [(job, job_policy.overdue(job, limits, work.now)) for job in jobs]
-            found += [(job, verdict) for job, verdict in verdicts if verdict is not None]
-        too_long = job_policy.lasted_too_long(limits) if "running" in states else None
-        if too_long is not None:
-            before = work.now - timedelta(hours=limits.hours.get(too_long.rule, job_policy.ES_TOO_LONG.limit_h))
-            known = {job.job_id for job, _ in found}
-            jobs = await store.long_event_service(work.connection, before, queues, FOUND_AT_ONCE)
-            found += [(job, too_long) for job in jobs if job.job_id not in known]
-        return _Judged(found, is_cut)
-
-    async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
-        """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""
-        periods = self._limits.periods
-        if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
-            return
-        thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
-        if not thresholds.n_queued:
-            return
-        queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
-        counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
-        allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
-        chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, periods.rebrokerage_again_s)
-        for overload, _ in allotted:
-            n_closed = await self._expire(work, overload.verdict, chosen.get(overload, []))
-            log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
-
-    async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[WatchedJob]) -> int:
-        """End these jobs; how many were still as they were judged."""
-        await work.because(verdict.reason)
-        n_ended = 0
-        for some in batches(overdue, IDS_OF_EVENT):
-            ended = await store.expire(work.connection, some, verdict)
-            if ended.job_ids:
-                work.emit(JobsExpired(job_ids=ended.job_ids, moves=ended.moves, reason=verdict.reason))
-                self._expired.labels(rule=verdict.rule).inc(len(ended.job_ids))
-            n_ended += len(ended.job_ids)
-        return n_ended
 
     async def watch_tasks(self, work: UnitOfWork) -> bool:
         """Let pending tasks go on or exhaust them, look again at tasks that asked; whether there are more."""

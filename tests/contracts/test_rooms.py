@@ -31,7 +31,6 @@ LONG_CLASSES = {
     "services/task_definition/tasks/defining/definition.py: Definition",
     "services/task_definition/tasks/store/readings.py: Readings",
     "services/task_definition/tasks/submitting/submission.py: Submission",
-    "services/watchdog/handlers.py: Watchdog",
 }
 
 

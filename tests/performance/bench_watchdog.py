@@ -13,7 +13,7 @@ import time
 import asyncpg
 from prometheus_client import CollectorRegistry, Counter
 
-from services.watchdog.handlers import Watchdog
+from services.watchdog.expiring import ExpiringJobs
 from shared.cache import NullCache
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -53,18 +53,13 @@ async def measure(url: str, database: Database) -> bool:
     async with database.read() as reading:
         await fill(reading)
     await rows.insert_watch_runs(database, await connection.fetchval("SELECT orrery_now() - interval '61 s'"))
-    metrics = CollectorRegistry()
-    watchdog = Watchdog(
-        Parameters(),
-        KnownGrid(NullCache()),
-        Counter("expired", "", ["rule"], registry=metrics),
-        Counter("swept", "", ["kind"], registry=metrics),
-    )
+    expired = Counter("expired", "", ["rule"], registry=CollectorRegistry())
+    expiring = ExpiringJobs(Parameters(), KnownGrid(NullCache()), expired)
     begin, slices, more = time.perf_counter(), list[float](), True
     while more:
         started = time.perf_counter()
         async with database.begin(reason="benchmark") as work:
-            more = await watchdog.watch_jobs_with_pilots(work)
+            more = await expiring.watch_jobs_with_pilots(work)
         slices.append(time.perf_counter() - started)
     seconds = time.perf_counter() - begin
     n_ended = await connection.fetchval("SELECT count(*) FROM jobs WHERE status = 'failed'")

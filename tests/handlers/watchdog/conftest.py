@@ -12,6 +12,7 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from services.watchdog.expiring import ExpiringJobs
 from services.watchdog.handlers import Watchdog
 from shared.cache import NullCache
 from shared.config.parameters import Parameters
@@ -38,6 +39,7 @@ class Stage:
 
     database: Database
     watchdog: Watchdog
+    expiring: ExpiringJobs
     clock: Clock
     metrics: CollectorRegistry
     parameters: Parameters
@@ -84,13 +86,10 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     database = await Database.connect(database_url, actor="watchdog", now=lambda: clock.now)
     metrics = CollectorRegistry()
     parameters = Parameters()
-    watchdog = Watchdog(
-        parameters,
-        KnownGrid(NullCache()),
-        Counter("expired", "", ["rule"], registry=metrics),
-        Counter("swept", "", ["kind"], registry=metrics),
-    )
-    yield Stage(database, watchdog, clock, metrics, parameters)
+    grid = KnownGrid(NullCache())
+    watchdog = Watchdog(parameters, grid, Counter("swept", "", ["kind"], registry=metrics))
+    expiring = ExpiringJobs(parameters, grid, Counter("expired", "", ["rule"], registry=metrics))
+    yield Stage(database, watchdog, expiring, clock, metrics, parameters)
     await database.close()
 
 

@@ -64,13 +64,13 @@ def closed_in(events: Sequence[Event]) -> list[int]:
 
 async def look(stage: Stage) -> list[int]:
     """One run; the jobs that it closed."""
-    return closed_in(await stage.run(stage.watchdog.watch_overloaded_queues))
+    return closed_in(await stage.run(stage.expiring.watch_overloaded_queues))
 
 
 async def test_the_oldest_waiting_jobs_are_closed_as_rebrokered_and_say_by_which_numbers(
     stage: Stage, connection: asyncpg.Connection, overloaded: list[int]
 ) -> None:
-    (event,) = await stage.run(stage.watchdog.watch_overloaded_queues)
+    (event,) = await stage.run(stage.expiring.watch_overloaded_queues)
     assert isinstance(event, JobsExpired) and event.job_ids == tuple(overloaded[:6])
     (move,) = event.moves
     assert (move.queue, move.from_status, move.to_status, move.n_jobs) == ("Q1", "activated", "closed", 6)
@@ -201,7 +201,7 @@ async def test_a_job_that_a_pilot_takes_while_the_watchdog_judges_is_the_pilots(
 ) -> None:
     async with stage.database.begin(reason="acquire") as pilot:
         await pilot.connection.execute("UPDATE jobs SET status = 'sent' WHERE job_id = $1", overloaded[2])
-        events = await asyncio.wait_for(stage.run(stage.watchdog.watch_overloaded_queues), 60)
+        events = await asyncio.wait_for(stage.run(stage.expiring.watch_overloaded_queues), 60)
     assert closed_in(events) == [*overloaded[:2], *overloaded[3:6]]
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", overloaded[2]) == "sent"
 
@@ -230,7 +230,7 @@ async def test_two_watchdogs_at_once_close_what_is_too_many_once(
     stage: Stage, connection: asyncpg.Connection, overloaded: list[int]
 ) -> None:
     await stage.set("FAST_REBRO_PERIOD_S", 0)
-    await asyncio.gather(*(stage.run(stage.watchdog.watch_overloaded_queues) for _ in range(4)))
+    await asyncio.gather(*(stage.run(stage.expiring.watch_overloaded_queues) for _ in range(4)))
     assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'closed'") == 6
 
 
@@ -267,7 +267,7 @@ async def test_closed_work_is_made_again_elsewhere_and_costs_its_owner_nothing(
     await allow(stage, 30.0)
     caplog.set_level("INFO")
 
-    (expired,) = await stage.run(stage.watchdog.watch_overloaded_queues)
+    (expired,) = await stage.run(stage.expiring.watch_overloaded_queues)
     assert closed_in([expired]) == old[:30]
     assert "30 closed of 30 too many" in caplog.text
     (chunk,) = [event for event in await story.hear(expired) if isinstance(event, ChunkOffered)]
@@ -305,7 +305,7 @@ async def test_work_that_is_sent_straight_back_is_taken_away_once_and_then_left_
     await allow(stage, 6.0)
     n_closed = []
     for _ in range(3):
-        expired = await stage.run(stage.watchdog.watch_overloaded_queues)
+        expired = await stage.run(stage.expiring.watch_overloaded_queues)
         n_closed.append(len(closed_in(expired)))
         for event in expired:
             for chunk in [said for said in await story.hear(event) if isinstance(said, ChunkOffered)]:
