@@ -35,6 +35,7 @@ from services.task_definition.tasks.api.periodic_task import periodic_routes
 from services.task_definition.tasks.api.task import submission_routes, task_routes
 from services.task_definition.tasks.api.task_files import task_file_routes
 from services.task_definition.tasks.api.workflow import workflow_routes
+from services.task_definition.tasks.closing import ClosingDatasets
 from services.task_definition.tasks.commanding.changing import Changes
 from services.task_definition.tasks.commanding.commands import Commands
 from services.task_definition.tasks.comparing import Comparing
@@ -97,7 +98,7 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     catalogues = {vo: open_catalogue(one) for vo, one in known.items()} if outside is None else dict(outside)
     wishes = Wishes(catalogues, parameters)
     expiring = Expiring(catalogue, wishes, parameters)
-    completion = Completion(tasks, catalogue, Comparing(catalogue, grid), parameters, wishes, expiring)
+    completion = Completion(tasks, Comparing(catalogue, grid), parameters, ClosingDatasets(catalogue, wishes), expiring)
     secrets = SecretRequests(context.database, tasks, context.metrics)
     changes = Changes(tasks, CommandStore(), secrets.count)
     commands = Commands(tasks, CommandStore(), changes, completion.settle, catalogue, wishes, grid, parameters)

@@ -5,7 +5,7 @@
 `defining`         registered -> defined -> assigning or ready: datasets and files are found
 `staging`          input on tape is brought to disk
 `commanding`       kill, finish, retry, ... from people and from other services
-`completing`       progress, final statuses, datasets closed, children; `comparing`: outputs against the catalogue
+`completing`       progress, final statuses, children; `closing`: datasets; `comparing`: outputs against the catalogue
 `hastening`        production near its end is hurried
 `reclassifying`    share, class of work and work queue are found again
 `explaining`       why a task or a job waits; `queue_explaining`: why a queue has the work that it has

@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 
 from services.task_definition.data.expiring import Expiring
-from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import SETTLE_AFTER_S
+from services.task_definition.tasks.closing import ClosingDatasets
 from services.task_definition.tasks.commanding.reassigned import leave_reassigning, tell_reassigned
 from services.task_definition.tasks.comparing import Comparing
 from services.task_definition.tasks.hastening import Hastening
@@ -18,13 +18,10 @@ from services.task_definition.tasks.policy.final_status import (
     TaskEnd,
     failure_rate_percent,
     final_status,
-    input_dataset_status,
-    output_dataset_status,
     progress_percent,
 )
 from services.task_definition.tasks.store.ends import SQL
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
-from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
@@ -34,9 +31,7 @@ from shared.events import (
     TaskProgressed,
     TaskReleased,
 )
-from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES
-from shared.states import DATASET, JOB, Owner
-from shared.states.dataset import DatasetStatus
+from shared.states import JOB
 from shared.states.job import ON_NODE, QUEUED
 from shared.states.task import FINAL, TaskStatus
 
@@ -65,14 +60,13 @@ class Completion:
     def __init__(
         self,
         tasks: TaskStore,
-        catalogue: Catalogue,
         comparing: Comparing,
         parameters: Parameters,
-        wishes: Wishes,
+        closing: ClosingDatasets,
         expiring: Expiring,
     ) -> None:
-        self._tasks, self._catalogue, self._parameters = tasks, catalogue, parameters
-        self._comparing, self._wishes, self._expiring = comparing, wishes, expiring
+        self._tasks, self._parameters = tasks, parameters
+        self._comparing, self._closing, self._expiring = comparing, closing, expiring
         self._hastening = Hastening(tasks)
         self._looked_at: tuple[datetime | None, int] = _FROM_THE_FIRST
 
@@ -207,51 +201,9 @@ class Completion:
         await self._tasks.end(work.connection, task.task_id)
         row = await SQL.one(work.connection, "end_facts", timeout_s=600, task_id=task.task_id)
         await self._note_progress(work, task.task_id, row["n_files"], row["n_files_finished"])
-        await self._close_datasets(work, task, status)
+        await self._closing.close(work, task, status)
         await self._expiring.note_end(work, task.task_id)
         work.emit(TaskCompleted(task_id=task.task_id, status=status))
-
-    async def _close_datasets(self, work: UnitOfWork, task: TaskRow, status: TaskStatus) -> None:
-        connection, task_id = work.connection, task.task_id
-        outputs, is_step = dict[str, bool](), task.rules.intermediate_task
-        for row in await _datasets(connection, task_id):
-            n_files = row["n_files"]
-            if row["type"] in OUTPUT_TYPES:
-                outputs[row["dataset_name"]] = (
-                    row["is_transient"] or is_step
-                )  # what a next step reads is kept by no rule
-                found: DatasetStatus = output_dataset_status(status, n_files, row["n_files_finished"])
-                n_files = row["n_files_finished"]
-            elif row["type"] in INPUT_TYPES:
-                is_master = row["master_id"] is None
-                found = input_dataset_status(n_files, row["n_files_finished"], is_master=is_master)
-            else:
-                found = "done"
-            allowed = DATASET.sources(found, Owner.TASK_DEFINITION)
-            await SQL.run(
-                connection,
-                "close_dataset",
-                dataset_id=row["dataset_id"],
-                status=found,
-                n_files=n_files,
-                allowed=allowed,
-            )
-        leftovers = await SQL.rows(connection, "outputs_not_kept", task_id=task_id)
-        await self._catalogue.remove_files(connection, [(row["dataset_name"], row["lfn"]) for row in leftovers])
-        free = set(await self._written_by_nobody_else(connection, task_id, list(outputs)))
-        await self._catalogue.freeze(connection, [name for name in outputs if name in free])
-        not_kept: dict[str, list[str]] = {}
-        for row in leftovers:
-            not_kept.setdefault(row["dataset_name"], []).append(row["lfn"])
-        closed = {name: is_passing for name, is_passing in outputs.items() if name in free}
-        await self._wishes.close(work, task_id, task.vo, closed, not_kept)
-
-    @staticmethod
-    async def _written_by_nobody_else(connection: asyncpg.Connection, task_id: int, names: list[str]) -> list[str]:
-        """Datasets of two tasks, where duplication is allowed, stay open until the second one has ended."""
-        rows = await SQL.rows(connection, "written_by_others", task_id=task_id, names=names, over=sorted(FINAL))
-        others = {row["dataset_name"] for row in rows}
-        return [name for name in names if name not in others]
 
     async def _reassigned(self, work: UnitOfWork, task: TaskRow, left: WorkLeft) -> None:
         """Go on where the task was sent to, once the jobs that had to go are gone."""
@@ -265,7 +217,3 @@ class Completion:
             return
         await self._tasks.note_command(work.connection, task.task_id, None)
         tell_reassigned(work, task, target, "reassigned")
-
-
-async def _datasets(connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
-    return await SQL.rows(connection, "datasets_to_close", task_id=task_id)
