@@ -11,7 +11,7 @@ def service_map() -> str:
     """An arrow from each producer to each consumer of its events, labelled with what they say.
 
     News, which every replica receives, is left to the table: it would be an arrow from one to all. What the watchdog
-    sends again for others (its reconciling sweep) is one dotted arrow, for the same reason.
+    sends again for others (its reconciling sweep) is one dotted arrow to them all, for the same reason.
     """
     labels: dict[tuple[str, str], list[str]] = defaultdict(list)
     swept: set[str] = set()
@@ -23,13 +23,11 @@ def service_map() -> str:
                 else:
                     labels[producer, consumer].append(entry.event.__name__)
     lines = ["flowchart TD"]
-    nodes = sorted({name for pair in labels for name in pair} | {"watchdog", "jumbo_watchdog", "share_correction"})
-    lines += [f"    {name}" for name in nodes]
     lines += [
         f'    {producer} -- "{"<br/>".join(sorted(events))}" --> {consumer}'
         for (producer, consumer), events in sorted(labels.items())
     ]
-    lines += [f'    watchdog -. "sends again" .-> {consumer}' for consumer in sorted(swept)]
+    lines.append(f'    watchdog -. "sends again" .-> {" & ".join(sorted(swept))}')
     return "\n".join(lines)
 
 
