@@ -170,6 +170,5 @@ def activity_from_json(queue: str, stored: Mapping[str, Any]) -> Activity:
         stored["n_slots"],
         stored["mean_disk_io_kb_s_per_core"],
         datetime.fromisoformat(stored["known_since"]) if stored["known_since"] else None,
-        # A replica of an older version may have written it.
-        stored.get("slots_of_type", {}),
+        stored["slots_of_type"],
     )

@@ -39,6 +39,6 @@ class SignedSources:
             return replace(job, spec=filled(job.spec, job.source_spots, permission))
         if "ourceURL" not in job.spec:
             return job
-        # a line that is encoded, or of a job that was made before the places were stored
+        # a line that is encoded, or an address with a slash at its end
         permission = self._keys.permission(job.task_id, expires_at)
         return replace(job, spec=orjson.dumps(signed(orjson.loads(job.spec), permission)).decode())

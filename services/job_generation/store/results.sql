@@ -55,19 +55,18 @@ SELECT job_id, ram_mb, j.core_count FROM jobs j JOIN requirement_shapes USING (s
  WHERE job_id = ANY(:job_ids::bigint[]);
 
 -- name: files_of_jobs
--- Files of jobs with what decides what becomes of them: those they read, and those they are to write. Jobs of earlier
--- versions have links to both. Indexes job_files_pkey, task_files_producer.
+-- Files of jobs with what decides what becomes of them: those they read, and those they are to write.
+-- Indexes job_files_pkey, task_files_producer.
 WITH used AS (
-    SELECT job_id, file_id, is_master, type, false AS is_own FROM job_files WHERE job_id = ANY(:job_ids::bigint[])
+    SELECT job_id, file_id, is_master, type FROM job_files WHERE job_id = ANY(:job_ids::bigint[])
     UNION ALL
-    SELECT out_job_id, file_id, false, type, true FROM task_files WHERE out_job_id = ANY(:job_ids::bigint[]))
+    SELECT out_job_id, file_id, false, type FROM task_files WHERE out_job_id = ANY(:job_ids::bigint[]))
 SELECT jf.job_id, jf.is_master, jf.type AS dataset_type, f.file_id, f.dataset_id, f.type, f.status, f.lfn, f.attempt_nr,
        f.max_attempt, f.failed_attempt, f.max_failure, f.job_id AS owner_id, f.out_job_id, f.ram_count,
        coalesce(f.n_events, 0) AS events,
        -- an output has no size before it is registered
        f.fsize IS NOT NULL AS is_registered
-  FROM used jf JOIN task_files f USING (file_id)
- WHERE jf.is_own OR f.out_job_id IS DISTINCT FROM jf.job_id ORDER BY f.file_id, jf.job_id;
+  FROM used jf JOIN task_files f USING (file_id) ORDER BY f.file_id, jf.job_id;
 
 -- name: input_of_set
 -- Input of a job set that has not ended, as that of the job that owns it. Index task_files_set.
@@ -80,12 +79,11 @@ SELECT f.job_id, d.master_id IS NULL AS is_master, d.type AS dataset_type, f.fil
 -- name: finish_files
 -- Files of jobs that ended well, in one step: inputs that the jobs still own are finished, and so are outputs that the
 -- catalogue has; what was left out is nooutput. Sizes and names are those of the pilots' reports, where there are any.
--- Jobs of earlier versions have links to their outputs too. Indexes job_files_pkey, task_files_producer.
+-- Indexes job_files_pkey, task_files_producer.
 WITH ended AS MATERIALIZED (
     SELECT f.file_id, f.status AS was, f.job_id, false AS is_output, 'finished' AS wanted, NULL::jsonb AS told
       FROM job_files jf JOIN task_files f ON f.file_id = jf.file_id
      WHERE jf.job_id = ANY(:job_ids::bigint[]) AND f.job_id = jf.job_id AND f.status = 'running'
-       AND f.out_job_id IS DISTINCT FROM jf.job_id
     UNION ALL
     SELECT f.file_id, f.status, f.out_job_id, true, CASE WHEN f.fsize IS NULL THEN 'nooutput' ELSE 'finished' END,
            p.report -> 'outputs' -> f.lfn

@@ -22,7 +22,7 @@ URL = "https://orrery.example:25443"
 PLAIN = f'-j "" --sourceURL {URL} -r . -a jobO.1.tar.gz'
 
 
-@pytest.fixture(params=[True, False], ids=["with places", "of an earlier version"])
+@pytest.fixture(params=[True, False], ids=["with places", "without places"])
 async def job_ids(rows: Rows, request: pytest.FixtureRequest) -> list[int]:
     """Jobs as they are generated for PanDA's client."""
     found = await rows.jobs(3)

@@ -16,20 +16,6 @@ async def test_the_outputs_of_a_job_are_its_own_rows_and_only_what_it_reads_is_l
     assert [await story.value(owned, job_id) for job_id in jobs] == ["finished", "finished", "failed"]
 
 
-async def test_outputs_that_an_earlier_version_linked_are_counted_once(story: Story) -> None:
-    task_id = await story.task(n_files=2)
-    jobs = await story.jobs_of(task_id)
-    await story.fetch(
-        "INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type)"
-        " SELECT out_job_id, file_id, dataset_id, task_id, type FROM task_files WHERE out_job_id = ANY($1) RETURNING 1",
-        jobs,
-    )
-    await story.end(jobs, "finished")
-    counted = "SELECT n_files_finished FROM task_datasets WHERE task_id = $1 AND type = 'output'"
-    assert await story.value(counted, task_id) == 2
-    await story.check()
-
-
 async def test_where_a_line_names_its_source_the_place_for_the_permission_is_stored(story: Story) -> None:
     line = "-a jobO.1.tar.gz --sourceURL https://orrery.example:1 -r . -o ${OUTPUT0}"
     plain, sourced = await story.task(n_files=1), await story.task(n_files=1, command_line=line)

@@ -113,7 +113,7 @@ async def test_the_last_brokerage_decision_is_unpacked(
     task_id, _ = await define(database, service, producer, production(nucleus="ALPHA"))
     check = {
         "name": "memory", "tier": "configuration", "temporary": False, "found": "maxrss", "wanted": "needed",
-        "unit": "MB", "words": [],
+        "unit": "MB", "words": [], "parameters": [], "lifts": [],
     }  # fmt: skip
     summary = {
         "considered": 2, "passed": 1, "tiers": {"configuration": 1}, "checks": {"memory": 1},

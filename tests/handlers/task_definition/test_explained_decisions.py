@@ -49,7 +49,7 @@ HELD = {
                 "nearest_miss": {"name": "Q", "check": "user_queue", "tier": "capacity", "temporary": True,
                                  "found": "queued 21 jobs", "wanted": "at most 20 jobs"}},
     "checks": {"610": {"name": "user_queue", "tier": "capacity", "temporary": True, "found": "queued",
-                       "wanted": "at most", "unit": "jobs", "words": []}},
+                       "wanted": "at most", "unit": "jobs", "words": [], "parameters": [], "lifts": []}},
 }  # fmt: skip
 
 

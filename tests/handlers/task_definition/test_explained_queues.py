@@ -17,7 +17,7 @@ from tests.handlers.task_definition.world import production
 from tests.rows import insert, job
 
 CHECKS = {"610": {"name": "queued", "tier": "capacity", "temporary": True, "found": "queued", "wanted": "at most",
-                  "unit": "jobs", "words": [], "parameters": ["jobbroker.NQUEUELIMITSITE"]}}  # fmt: skip
+                  "unit": "jobs", "words": [], "parameters": ["jobbroker.NQUEUELIMITSITE"], "lifts": []}}  # fmt: skip
 DECISION = {
     "kind": "job", "plugin": "production", "seed": 1, "world_version": 1, "outcome": "chosen", "summary": {},
     "found": [0.0, 21.0], "wanted": [0.0, 20.0], "weights": [1.0, 1.0],

@@ -37,9 +37,8 @@ def explain_row(row: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "temporary": check.temporary,
                 "found": f"{check.found} {check.text(row['found'][place])}",
                 "wanted": f"{check.wanted} {check.text(row['wanted'][place])}",
-                # Decisions of earlier versions do not name them.
-                "parameters": stored.get("parameters", []),
-                "lifts": stored.get("lifts", []),
+                "parameters": stored["parameters"],
+                "lifts": stored["lifts"],
             }
         )
     return sorted(entries, key=lambda entry: (entry["check"] is not None, -(entry.get("weight") or 0.0), entry["name"]))

@@ -85,7 +85,7 @@ SELECT f.file_id, f.dataset_id, f.type, f.lfn, coalesce(f.fsize, 0) AS fsize, f.
        NULL::bigint AS job_id, f.out_job_id, f.avoided_site, jf.is_master
   FROM job_files jf JOIN task_files f USING (file_id)
  WHERE jf.job_id = (SELECT min(m.job_id) FROM job_set_jobs m WHERE m.job_set_id = :job_set_id AND m.role = 'consumer')
-   AND f.out_job_id IS DISTINCT FROM jf.job_id AND jf.type <> 'random_seed'
+   AND jf.type <> 'random_seed'
  ORDER BY f.file_id;
 
 -- name: own_input
