@@ -27,7 +27,9 @@ def test_a_task_that_waits_says_for_what_at_which_queue_and_until_when_and_goes_
     explained = orrery("explain", "task", str(waiting)).out
     waits = re.search(r"^ *waits for: (.*)$", explained, re.MULTILINE)
     assert waits is not None, explained
-    assert re.search(rf"room at {queue}\S* \(\d+ (queued|activated and starting), at most 1\)", waits[1]), explained
+    assert re.search(rf"room at {queue}\S* \(\d+ (queued|activated and starting) of its VO, at most 1\)", waits[1]), (
+        explained
+    )
     assert re.search(r" or \d\d:\d\d UTC$", waits[1]), explained
     considered = re.search(r"(\d+) queues, 0 passed", explained)
     assert considered is not None and int(considered[1]) == len(orrery("queues", "--json").json()), explained

@@ -24,7 +24,7 @@ from shared.web.file_limit import raise_file_limit
 from tests.unit.local.slow_callers import ANSWER, BODY, HEADERS, slow_callers
 
 #: as a gateway's, but soon
-PACE = Pace(slow_s=1.0, begin_s=4.0)
+PACE = Pace(silent_s=4.0, slow_s=1.0, begin_s=4.0)
 #: shorter than slow requests hold a place, yet long where attackers and gateway share one process
 OTHERS_WAIT_S = 3.0
 N_SLOW = 600

@@ -40,7 +40,7 @@ def connections() -> Connections:
 
 @pytest.fixture
 async def port(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    monkeypatch.setattr(WholeRequestProtocol, "pace", Pace(slow_s=0.1, begin_s=0.3, bytes_per_s=1000))
+    monkeypatch.setattr(WholeRequestProtocol, "pace", Pace(silent_s=0.3, slow_s=0.1, begin_s=0.3, bytes_per_s=1000))
     web = Starlette(routes=[Route("/length", _length, methods=["POST"]), Route("/many", _many)])
     server = HttpServer(web, host="127.0.0.1", port=0, graceful_stop_s=1, connections=connections)
     await server.start()
