@@ -6,6 +6,7 @@ answers with success although it did nothing for the caller, why (`silent`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -163,7 +164,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/job/task_queues": Call(_nothing),
     "GET /api/v1/statistics/active_job_stats_by_site": Call(_nothing),
     "GET /api/v1/event/get_event_range_statuses": Call(
-        lambda victim: {"job_task_ids": f"[[{victim.jobs['running']}, {victim.task_id}]]"}, fenced="it has no events"
+        lambda victim: {"job_task_ids": json.dumps([{**_task(victim), **_job(victim)}])}
     ),
     "GET /api/v1/event/get_available_event_range_count": Call(
         lambda victim: {**_job(victim), **_task(victim)}, fenced="it has no events"
@@ -288,11 +289,11 @@ CALLS: Mapping[str, Call] = {
     "POST /api/v1/pilot/update_worker_status": Call(
         lambda victim: {"worker_id": 1, "harvester_id": f"harvester-{victim.vo}", "site_name": QUEUE,
                         "status": "finished"},
-        changes=True, silent="the worker of that number of the caller's VO", fenced="the first reporter's",
+        changes=True, silent="the worker of that number of the caller's VO", fenced="its pilot's",
     ),
     "GET|POST /server/panda/updateWorkerPilotStatus": Call(
         lambda victim: {"workerID": 1, "harvesterID": f"harvester-{victim.vo}", "site": QUEUE, "status": "finished"},
-        changes=True, silent="the worker of that number of the caller's VO", fenced="the first reporter's",
+        changes=True, silent="the worker of that number of the caller's VO", fenced="its pilot's",
     ),
     "POST /api/v1/pilot/update_worker_node": Call(
         lambda victim: {"site": "CERN", "host_name": "node1", "cpu_model": "x"}, changes=True, whose=NOBODYS

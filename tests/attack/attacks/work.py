@@ -46,6 +46,40 @@ def work_queue(ground: Ground) -> None:
         operator.post("/api/v1/work_queue/remove", {"queue_id": 78})
 
 
+@attack("a resource queue takes analysis out of the gates of its share")
+def resource_queue(ground: Ground) -> None:
+    operator, label = ground.people.operator, ground.fresh("resource")
+    queue = {"queue_id": 79, "name": label, "label": "user", "vo": "atlas", "order": 2, "function": "Resource"}
+    for who in (operator, ground.people["production@atlas"], ground.people["bob@cms"]):
+        ground.refused(
+            who, who.post("/api/v1/work_queue/set", {"work_queue": queue}), "makes one for analysis",
+            "stays at the gates of its share" if who is operator else "",
+        )  # fmt: skip
+    task_id = ground.stage.submit(ground.ada, "task beside resource queues")
+    query = (
+        "SELECT q.queue_function FROM tasks t LEFT JOIN work_queues q ON q.queue_id = t.work_queue_id "
+        "WHERE t.task_id = $1"
+    )
+    function = ground.rows.value(query, task_id)
+    require(function != "Resource", f"the task {task_id} of a user is at a queue with the function {function}")
+
+
+@attack("a pilot of another VO reports the worker of the same number of a VO")
+def workers(ground: Ground) -> None:
+    pilot = ground.ada.pilot
+    worker = {"worker_id": 77, "harvester_id": ground.fresh("factory"), "site_name": QUEUE, "status": "started"}
+    path, query = "/api/v1/pilot/update_worker_status", "SELECT * FROM workers WHERE harvester_id = $1 AND vo = 'atlas'"
+    pilot.done(pilot.post(path, worker))
+    before = [dict(row) for row in ground.rows.look(query, worker["harvester_id"])]
+    require(len(before) == 1, f"the worker is not stored as one of atlas: {before}")
+    for label in ("pilot@cms", "egi:pilot@cms", "production@cms"):
+        for status in ("finished", "started"):
+            answer = ground.people[label].post(path, {**worker, "status": status})
+            require(answer.status < 500, f"{label} reports it {status}: an error of the service: {answer}")
+        after = [dict(row) for row in ground.rows.look(query, worker["harvester_id"])]
+        require(after == before, f"{label}: the worker of atlas was {before}, and is {after}")
+
+
 @attack("production of one VO sets the slots of a queue that works for others, too")
 def slots(ground: Ground) -> None:
     before = ground.rows.value("SELECT count(*) FROM queue_slots")
