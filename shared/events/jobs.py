@@ -207,7 +207,10 @@ class JobsStarted(JobsEvent):
 
 
 class OutputsProduced(JobsEvent):
-    """Pilots reported success; the jobs hold until their outputs are registered."""
+    """Pilots reported success; the jobs hold until their outputs are registered.
+
+    Of jobs that had ended before (no moves), the log alone is registered.
+    """
 
 
 class OutputsRegistered(Event):

@@ -35,6 +35,8 @@ from shared.snapshot import KnownGrid
 
 NO_JOBS_KEPT_S, NODES_KEPT_S = 86_400.0, 2_592_000.0
 SAID_KEPT_S = 3600.0
+#: after its job has ended, a pilot's claim is kept so long at least: it may report its log
+LATE_S = 10_800.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
 FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
 
@@ -147,7 +149,7 @@ class Upkeep:
         """Delete claims whose pilots cannot ask again, finished and silent workers, replicas that have gone."""
         read = self._parameters.read
         claims_s, workers_s = float(read(CLAIMS_KEPT_S)), float(read(FINISHED_WORKERS_KEPT_S))
-        await SQL.run(work.connection, "forget_claims", older_than_s=claims_s, size=FORGET_SLICE)
+        await SQL.run(work.connection, "forget_claims", older_than_s=claims_s, late_s=LATE_S, size=FORGET_SLICE)
         silent_s = float(read(SILENT_WORKERS_KEPT_S))
         await SQL.run(work.connection, "forget_workers", older_than_s=workers_s, silent_s=silent_s)
         await SQL.run(work.connection, "forget_replicas", dead_s=REPLICA_DEAD_S)

@@ -9,7 +9,9 @@ from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, L
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import REPORTERS
 from services.job_dispatch.policy.reports import (
+    FINAL_REPORTED,
     STATUS_AFTER,
+    TO_BE_KILLED,
     Blame,
     Effect,
     Judgement,
@@ -17,8 +19,9 @@ from services.job_dispatch.policy.reports import (
     ReportedJob,
     ending,
     judge,
+    late_log,
 )
-from services.job_dispatch.store.jobs import LockedJob, Store
+from services.job_dispatch.store.jobs import LockedJob, Store, ended_without_report
 from services.job_dispatch.store.progress import end_progress, note_progress
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
@@ -76,6 +79,7 @@ class Reporting:
             ]
             judged, blames = await self._endings(work, list(zip(reports, verdicts, strict=True)))
             await self._apply(work, jobs, judged, blames)
+            judged = await self._keep_late_logs(work, judged)
         verdicts_of = {report.job_id: verdict for report, verdict in judged}
         return [verdicts_of.get(one.job_id, HELD) for one in batch]
 
@@ -164,9 +168,38 @@ class Reporting:
             moves = moves_of((jobs[job_id].row.as_counted for job_id in some), STATUS_AFTER[effect])
             work.emit(event(job_ids=tuple(some), moves=moves))
 
+    async def _keep_late_logs(
+        self, work: UnitOfWork, judged: Sequence[tuple[Report, Judgement]]
+    ) -> list[tuple[Report, Judgement]]:
+        """Have logs registered that pilots wrote of jobs which had ended before: killed ones most of all.
+
+        Whoever looks for the reason why a job was killed needs its log. No state changes.
+        """
+        late = [report.job_id for report, verdict in judged if _may_be_late(report, verdict)]
+        ended = await ended_without_report(work.connection, late)
+        settled, new = [], []
+        for report, verdict in judged:
+            log = late_log(report, ended[report.job_id]) if report.job_id in ended else None
+            if log is not None:
+                new.append((report.job_id, ended[report.job_id].attempt_number, LATE, log))
+            settled.append((report, verdict if log is None else replace(verdict, effect=Effect.LATE_LOG)))
+        new.sort(key=lambda one: one[0])
+        await self._store.insert_reports(work.connection, new)
+        for some in batches([one[0] for one in new], IDS_OF_EVENT):
+            work.emit(OutputsProduced(job_ids=tuple(some)))
+        return settled
+
     async def close(self) -> None:
         await self._coalescer.close()
 
 
+def _may_be_late(report: Report, verdict: Judgement) -> bool:
+    """Whether this is the end of a job that is no longer the pilot's, with files."""
+    is_of_ended = verdict.effect is Effect.NOTHING and verdict.refusal is None and verdict.command == TO_BE_KILLED
+    return is_of_ended and report.job_status in FINAL_REPORTED and bool(report.stored.get("outputs"))
+
+
+#: the state under which a report is kept that came after the end of its job
+LATE = "late"
 _ENDS = (Effect.HOLDING, Effect.FAILED)
 _WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running")

@@ -104,6 +104,7 @@ class Effect(StrEnum):
     RUNNING = "running"
     HOLDING = "holding"
     FAILED = "failed"
+    LATE_LOG = "late log"
 
 
 #: the state of the job that an effect leads to; the others change no state
@@ -131,6 +132,17 @@ class ExpectedOutput:
     lfn: str
     is_log: bool = False
     may_be_absent: bool = False
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """A job that ended before its pilot reported: killed, taken back or given up; names of its log."""
+
+    job_id: int
+    attempt_number: int
+    claimed_by: str | None
+    vo: str
+    logs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -197,6 +209,22 @@ def judge(
         reason = f"who acquired job {row.job_id} is not known: a report for it needs its attempt number"
         return Judgement(Effect.NOTHING, TO_BE_KILLED, reason)
     return Judgement(_effect(report.job_status, row.status), row.command or NO_COMMAND)
+
+
+def late_log(report: Report, ended: EndedJob) -> dict[str, Any] | None:
+    """Pick what is kept of a final report that came after the job's end: its log, if it wrote one.
+
+    It is believed of who acquired the job alone, for that attempt, and changes no state.
+    """
+    if report.subject is None or report.subject != ended.claimed_by:
+        return None
+    if report.attempt_number not in (None, ended.attempt_number):
+        return None
+    if report.vos is not None and ended.vo and ended.vo not in report.vos:
+        return None
+    listed = report.stored.get("outputs") or {}
+    logs = {lfn: listed[lfn] for lfn in ended.logs if lfn in listed}
+    return {"job_status": report.job_status, "outputs": logs} if logs else None
 
 
 def _effect(reported: ReportedStatus, status: JobStatus) -> Effect:

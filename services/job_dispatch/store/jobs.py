@@ -8,14 +8,14 @@ from typing import Any
 
 import asyncpg
 
-from services.job_dispatch.policy.reports import Blame, ExpectedOutput, ReportedJob
+from services.job_dispatch.policy.reports import Blame, EndedJob, ExpectedOutput, ReportedJob
 from shared.db.queries import Queries
 from shared.events import LaneJob
 from shared.model.analysis import is_analysis
 from shared.model.urgency import is_urgent
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.states import JOB, Owner
-from shared.states.job import LIVE, ON_NODE, JobStatus
+from shared.states.job import FINAL, LIVE, ON_NODE, JobStatus
 from shared.states.task import TaskStatus
 from shared.task.in_effect import SplitRules, rules_of
 
@@ -307,6 +307,20 @@ class Store:
             connection, "take_back_commands", job_id=job_id, commands=list(commands), allowed=list(LIVE)
         )
         return bool(rows)
+
+
+async def ended_without_report(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, EndedJob]:
+    """Read those of these jobs that ended, live or archived, before their pilot reported the end."""
+    if not job_ids:
+        return {}
+    ended = sorted(FINAL - {"finished"})
+    rows = await SQL.rows(connection, "ended_without_report", job_ids=sorted(set(job_ids)), ended=ended)
+    return {
+        row["job_id"]: EndedJob(
+            row["job_id"], row["attempt_number"], row["claimed_by"], row["vo"] or "", tuple(row["logs"])
+        )
+        for row in rows
+    }
 
 
 def _locked(rows: Sequence[asyncpg.Record]) -> dict[int, LockedJob]:

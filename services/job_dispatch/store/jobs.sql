@@ -23,6 +23,21 @@ SELECT job_id FROM jobs WHERE job_id = ANY(:job_ids::bigint[]);
 -- Which of these jobs have a final report, and of which attempt.
 SELECT job_id, attempt_number FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]);
 
+-- name: ended_without_report
+-- Of these jobs, those that ended before their pilot reported it, with who acquired them and the logs they were to
+-- write. Index task_files_producer.
+SELECT e.job_id, e.attempt_number, c.subject AS claimed_by, s.vo,
+       ARRAY (SELECT f.lfn FROM task_files f
+               WHERE f.out_job_id = e.job_id AND f.type IN ('log', 'trn_log') ORDER BY f.file_id) AS logs
+  FROM (SELECT job_id, attempt_number, shape_id FROM jobs
+         WHERE job_id = ANY(:job_ids::bigint[]) AND status = ANY(:ended::text[])
+        UNION ALL
+        SELECT job_id, attempt_number, shape_id FROM archived_jobs(:job_ids::bigint[])
+         WHERE status = ANY(:ended::text[])) e
+  JOIN job_claims c USING (job_id) LEFT JOIN requirement_shapes s USING (shape_id)
+ WHERE NOT EXISTS (SELECT FROM job_reports r WHERE r.job_id = e.job_id)
+ ORDER BY e.job_id;
+
 -- name: heartbeats
 -- Pilots sent heartbeats; jobs that are no longer with their pilots do not change. By primary key.
 UPDATE jobs SET heartbeat_at = orrery_now()

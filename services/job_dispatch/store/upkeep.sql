@@ -1,10 +1,13 @@
 -- name: forget_claims
--- Not those of jobs that are still with a pilot: its reports are held against the claim.
+-- Not those of jobs that are still with a pilot, or were so lately: its reports are held against the claim.
 DELETE FROM job_claims WHERE request_key IN (
     SELECT request_key FROM job_claims
      WHERE claimed_at < orrery_now() - make_interval(secs => :older_than_s)
        AND NOT EXISTS (SELECT FROM jobs WHERE jobs.job_id = job_claims.job_id
-                          AND jobs.status IN ('sent', 'starting', 'running'))
+                          AND (jobs.status IN ('sent', 'starting', 'running')
+                               OR jobs.end_time > orrery_now() - make_interval(secs => :late_s)))
+       AND NOT EXISTS (SELECT FROM jobs_archive a WHERE a.job_id = job_claims.job_id
+                          AND a.archived_at > orrery_now() - make_interval(secs => :late_s))
      ORDER BY claimed_at LIMIT :size::int FOR UPDATE SKIP LOCKED);
 
 -- name: forget_workers

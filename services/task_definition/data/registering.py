@@ -35,6 +35,8 @@ from shared.model.batches import batches
 from shared.model.grid import Grid
 from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
+from shared.states.job import FINAL as ENDED_JOB
+from shared.states.task import FINAL as ENDED_TASK
 
 DUE_AT_MOST, DAY_S = 1000, 86_400.0
 NO_SOURCE = "the catalogue knows no copy to read from"
@@ -42,9 +44,10 @@ NO_SOURCE = "the catalogue knows no copy to read from"
 
 @dataclass(frozen=True)
 class Produced:
-    """Holding jobs, the files they wrote, what was measured by file id, jobs whose files are nowhere.
+    """Holding jobs, files of them and ended ones, what was measured by file id, jobs without a storage.
 
-    `new_datasets`: datasets of sites that come into their container with their first file.
+    `new_datasets`: datasets of sites that come into their container with their first file; `of_ended`: datasets with
+    logs of jobs that have ended.
     """
 
     job_ids: tuple[int, ...]
@@ -52,6 +55,7 @@ class Produced:
     described: Sequence[tuple[int, ReportedFile]]
     without_storage: tuple[int, ...]
     new_datasets: Sequence[Mapping[str, Any]]
+    of_ended: tuple[str, ...]
 
 
 class Data:
@@ -66,16 +70,28 @@ class Data:
     async def on_outputs_produced(self, event: OutputsProduced, work: UnitOfWork) -> None:
         """Register files, sizes and checksums as the pilots reported them, where they were written.
 
-        Those are the files that a pilot listed, and of a job that failed the log alone. Of VOs that have a catalogue
-        outside they are registered there first.
+        Those are the files that a pilot listed, and of a job that failed or was killed the log alone. Of VOs that have
+        a catalogue outside they are registered there first.
         """
         job_ids = await self._first_copies(work, event.job_ids)
-        jobs = await SQL.rows(work.connection, "holding_jobs", job_ids=job_ids)
+        jobs = await self._jobs(work.connection, job_ids)
         outside = {row["job_id"]: (row["task_id"], row["vo"]) for row in jobs if self._wishes.is_outside(row["vo"])}
         await self._wishes.add_files(work, outside)
         inside = [row["job_id"] for row in jobs if row["job_id"] not in outside]
         if inside:
             await self.register(work, inside)
+
+    async def _jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
+        """Read those that hold, and those that ended otherwise: of these the log is registered, for people.
+
+        Nothing is added outside for a task that has ended: its datasets are closed there.
+        """
+        holding = await SQL.rows(connection, "holding_jobs", job_ids=list(job_ids))
+        others = sorted(set(job_ids) - {row["job_id"] for row in holding})
+        states = sorted(ENDED_JOB - {"finished"})
+        ended = await SQL.rows(connection, "ended_jobs", job_ids=others, ended=states) if others else ()
+        kept = [row for row in ended if row["task_status"] not in ENDED_TASK or not self._wishes.is_outside(row["vo"])]
+        return [*holding, *kept]
 
     async def _first_copies(self, work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
         """The jobs without copies of others (useJobCloning) that came later: of each job one copy's outputs count.
@@ -92,23 +108,34 @@ class Data:
         return [job_id for job_id in job_ids if job_id not in late]
 
     async def register(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """Outputs of holding jobs are in the catalogue, and the dispatcher is told."""
+        """Outputs of holding jobs and logs of ended ones are in the catalogue; the dispatcher is told."""
         found = await self.produced(work.connection, job_ids)
-        if not found.job_ids:
+        if not found.job_ids and not found.files:
             return
         await _describe(work.connection, found.described)
         for one in found.new_datasets:
             await self._catalogue.create(work.connection, one["name"], scope=one["scope"], container=one["container"])
-        await self._catalogue.add_files(work.connection, found.files)
+        await self._add_files(work.connection, found)
         without_storage = set(found.without_storage)
         for some in batches(found.job_ids, IDS_OF_EVENT):
             lost = tuple(job_id for job_id in some if job_id in without_storage)
             registered = tuple(job_id for job_id in some if job_id not in without_storage)
             work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=lost))
 
+    async def _add_files(self, connection: asyncpg.Connection, found: Produced) -> None:
+        """Add what was written. A log that comes after the end of its task goes into its dataset all the same."""
+        rows = await SQL.rows(connection, "closed_logs", names=list(found.of_ended)) if found.of_ended else ()
+        closed = [row["name"] for row in rows]
+        if closed:
+            await self._catalogue.reopen(connection, closed)
+        await self._catalogue.add_files(connection, found.files)
+        if closed:
+            await self._catalogue.freeze(connection, closed)
+
     async def produced(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> Produced:
-        """What holding jobs wrote, as their pilots reported it."""
-        jobs = await SQL.rows(connection, "holding_jobs", job_ids=list(job_ids))
+        """What jobs wrote, as their pilots reported it: all of holding ones, the logs of those that ended."""
+        jobs = await self._jobs(connection, job_ids)
+        holding = {row["job_id"] for row in jobs if row["is_holding"]}
         grid = await self._grid.grid(connection)
         rows = await SQL.rows(connection, "produced_outputs", job_ids=[row["job_id"] for row in jobs])
         written = _written(grid, {row["job_id"]: row for row in jobs}, rows)
@@ -121,11 +148,12 @@ class Data:
         ]
         lost -= {row["job_id"] for row in jobs if row["reported_state"] == "failed"}  # the log alone, and nobody waits
         return Produced(
-            tuple(row["job_id"] for row in jobs),
+            tuple(sorted(holding)),
             files,
             [(row["file_id"], found) for row, found, _ in kept],
             tuple(sorted(lost)),
             _datasets_of_sites([row for row, _, _ in kept]),
+            tuple(sorted({row["dataset_name"] for row, _, _ in kept if row["job_id"] not in holding})),
         )
 
     async def on_transfers_requested(self, event: TransfersRequested, work: UnitOfWork) -> None:

@@ -115,7 +115,7 @@ CREATE INDEX job_stdout_old ON job_stdout (reported_at);
 CREATE TABLE job_reports (
     job_id bigint PRIMARY KEY,                 -- the job
     attempt_number smallint NOT NULL,          -- the attempt that the pilot names
-    state text NOT NULL,                       -- finished or failed, as the pilot says
+    state text NOT NULL,                       -- finished or failed, as the pilot says; late: its log, after the end of the job
     report jsonb NOT NULL,                     -- the report
     reported_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
 );

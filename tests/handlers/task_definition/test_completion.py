@@ -18,7 +18,7 @@ from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import an_input, production
-from tests.rows import change, file, job, task
+from tests.rows import change, dataset, file, insert, job, task
 
 
 async def prepared(
@@ -306,6 +306,25 @@ async def test_an_output_whose_job_failed_after_it_was_registered_is_taken_out_a
         " WHERE d.name = 'mc.simulation'",
     )
     assert [one["lfn"] for one in left] == ["good"]
+
+
+async def test_the_log_of_a_killed_job_stays_when_the_task_ends(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id = await prepared(database, service, producer, finished=20)
+    async with database.begin(reason="test") as work:
+        connection = work.connection
+        log_id = await dataset(connection, task_id, type="log", dataset_name="mc.simulation.log")
+        await BuiltInCatalogue().create(connection, "mc.simulation.log", scope="mc")
+        for job_id, lfn in ((901, "reported"), (902, "stray")):
+            await file(connection, task_id, log_id, lfn=lfn, type="log", status="cancelled", out_job_id=job_id)
+        report = {"job_id": 901, "attempt_number": 1, "state": "late", "report": {"outputs": {"reported": {}}}}
+        await insert(connection, "job_reports", report)
+        files = [NewFile("mc.simulation.log", lfn, 5, "ALPHA_DATADISK") for lfn in ("reported", "stray")]
+        await BuiltInCatalogue().add_files(connection, files)
+    await deliver(database, service, TaskPrepared(task_id=task_id))
+    left = await rows_of(database, "SELECT lfn FROM catalogue.files WHERE lfn IN ('reported', 'stray')")
+    assert [one["lfn"] for one in left] == ["reported"]
 
 
 async def test_outputs_of_a_task_that_ended_before_it_had_input_are_registered_when_it_is_executed_again(

@@ -11,7 +11,7 @@ from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.task_definition.steps import rows_of, value_of
-from tests.rows import change, dataset, file, insert, job, task
+from tests.rows import ARCHIVE, change, dataset, file, insert, job, task
 
 
 async def a_holding_job(
@@ -187,6 +187,31 @@ async def test_of_a_failed_job_the_log_alone_is_registered(database: Database, s
     found = await rows_of(database, "SELECT lfn, size_bytes FROM catalogue.files WHERE lfn LIKE '%.1'")
     assert [tuple(row) for row in found] == [("log.1", 10)]
     assert await value_of(database, "SELECT fsize FROM task_files WHERE lfn = 'output.1'") is None
+
+
+@pytest.mark.parametrize("where", ["jobs", "archive"])
+@pytest.mark.parametrize("dataset_state", ["open", "frozen"])
+async def test_of_a_job_that_was_killed_the_log_alone_is_registered(
+    database: Database, service: Service, where: str, dataset_state: str
+) -> None:
+    await a_holding_job(database, 1, reported(1), state="late")
+    async with database.read() as connection:
+        await change(connection, "UPDATE jobs SET status = 'cancelled'")
+        await change(connection, "UPDATE task_files SET status = 'cancelled' WHERE task_id = 100")
+        await connection.execute("UPDATE catalogue.datasets SET state = $1 WHERE name LIKE 'mc.%'", dataset_state)
+        if where == "archive":
+            await connection.execute(ARCHIVE)
+            await connection.execute("DELETE FROM jobs")
+    for _ in range(2):
+        assert await deliver(database, service, OutputsProduced(job_ids=(1,))) == ()
+    found = await rows_of(
+        database,
+        "SELECT f.lfn, f.size_bytes, d.state, d.n_files, r.n_files AS n_copies FROM catalogue.files f"
+        " JOIN catalogue.datasets d USING (dataset_id) JOIN catalogue.dataset_replicas r USING (dataset_id)"
+        " WHERE f.lfn LIKE '%.1'",
+    )
+    assert [tuple(row) for row in found] == [("log.1", 10, dataset_state, 1, 1)]
+    assert await value_of(database, "SELECT status FROM task_files WHERE lfn = 'log.1'") == "cancelled"
 
 
 async def test_a_storage_that_a_pilot_names_counts_if_it_exists(database: Database, service: Service) -> None:

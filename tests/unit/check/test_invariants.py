@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -252,6 +253,27 @@ async def test_an_output_whose_name_the_text_has_only_in_another_is_found(
         story = await tell(connection)
         await told(connection, story, **spec)
         assert [one.check for one in await run_checks(connection)] == ["i16_output_not_in_the_text"]
+
+
+async def test_the_log_of_a_killed_job_that_its_pilot_reported_late_breaks_nothing(database: Database) -> None:
+    async with database.read() as connection:
+        await tell(connection)
+        ended = await rows.task(connection, status="aborted")
+        killed = await rows.archived_job(
+            connection, ended, status="cancelled", end_time=datetime(2026, 1, 1, tzinfo=UTC)
+        )
+        logs = await rows.dataset(connection, ended, type="log", n_files=1)
+        lfn = "log.late.tgz"
+        log = await rows.file(connection, ended, logs, type="log", status="cancelled", lfn=lfn, out_job_id=killed)
+        await rows.log(connection, ended, "file", entity_ids=[log], from_status="running", to_status="cancelled")
+        await rows.register(connection, log)
+        report = {"job_id": killed, "attempt_number": 1, "state": "late", "report": {"outputs": {lfn: {}}}}
+        await rows.insert(connection, "job_reports", report)
+        assert await run_checks(connection) == []
+        await connection.execute("UPDATE job_reports SET state = 'failed', report = '{}' WHERE job_id = $1", killed)
+        assert {one.check for one in await run_checks(connection)} == {
+            "i14_catalogue_has_unfinished_output", "i6_report_after_the_end"
+        }  # fmt: skip
 
 
 async def done_too_early(connection: asyncpg.Connection, story: Story) -> None:

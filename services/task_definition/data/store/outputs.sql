@@ -1,23 +1,40 @@
 -- name: produced_outputs
--- Outputs of holding jobs; `is_foreign`: where the name has come to belong to another VO since. Index
+-- Outputs of jobs; `is_foreign`: where the name has come to belong to another VO since. Index
 -- task_files_producer.
-SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log, d.storage_token AS token,
+SELECT f.out_job_id AS job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log, d.storage_token AS token,
        CASE WHEN d.site IS NOT NULL AND c.dataset_id IS NULL THEN d.container_name END AS new_in_container, d.scope,
        coalesce(c.vo, s.vo, '') NOT IN ('', t.vo) AS is_foreign
-  FROM jobs j JOIN tasks t ON t.task_id = j.task_id
-  JOIN task_files f ON f.out_job_id = j.job_id
+  FROM task_files f JOIN tasks t USING (task_id)
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
   LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
   LEFT JOIN catalogue.scopes s ON s.scope = catalogue.owning_scope(d.dataset_name)
- WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding'
+ WHERE f.out_job_id = ANY(:job_ids::bigint[])
    AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
  ORDER BY f.file_id;
 
 -- name: holding_jobs
 -- Of these jobs, those that wait for their outputs to be registered, with what their pilots reported.
-SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.report, r.state AS reported_state
+SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.report, r.state AS reported_state,
+       true AS is_holding
   FROM jobs j JOIN tasks t USING (task_id) LEFT JOIN job_reports r ON r.job_id = j.job_id
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' ORDER BY j.job_id;
+
+-- name: ended_jobs
+-- Of these jobs, those that ended badly or were killed although their pilots reported: before or after.
+SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, t.status AS task_status, r.report,
+       'failed' AS reported_state, false AS is_holding
+  FROM (SELECT job_id, task_id, queue, prod_source_label FROM jobs
+         WHERE job_id = ANY(:job_ids::bigint[]) AND status = ANY(:ended::text[])
+        UNION ALL
+        SELECT job_id, task_id, queue, prod_source_label FROM archived_jobs(:job_ids::bigint[])
+         WHERE status = ANY(:ended::text[])) j
+  JOIN tasks t USING (task_id) JOIN job_reports r USING (job_id)
+ ORDER BY j.job_id;
+
+-- name: closed_logs
+-- Of these datasets, those that are closed and kept.
+SELECT name FROM catalogue.datasets
+ WHERE name = ANY(:names::text[]) AND state = 'frozen' AND expires_at IS NULL ORDER BY name;
 
 -- name: lock_copies
 -- Of these jobs, copies of others that wait for their outputs to be registered: nobody takes them back meanwhile. Those

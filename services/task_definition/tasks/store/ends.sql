@@ -62,11 +62,13 @@ SELECT dataset_id, dataset_name, type, status, master_id, n_files, n_files_finis
 
 -- name: outputs_not_kept
 -- Files that were registered before their job failed or was killed after all, or that were lost: another attempt
--- produced them under other names.
+-- produced them under other names. The log of such a job is kept, for people.
 SELECT d.dataset_name, f.lfn
   FROM task_datasets d JOIN task_files f USING (dataset_id)
  WHERE d.task_id = :task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
    AND f.status IN ('failed', 'cancelled', 'nooutput', 'lost')
+   AND NOT (f.status IN ('failed', 'cancelled') AND d.type IN ('log', 'trn_log')
+            AND EXISTS (SELECT FROM job_reports r WHERE r.job_id = f.out_job_id AND r.report -> 'outputs' ? f.lfn))
  ORDER BY d.dataset_id, f.file_id;
 
 -- name: written_by_others

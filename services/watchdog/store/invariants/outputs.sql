@@ -19,7 +19,7 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
    AND NOT (coalesce(known.expires_at IS NOT NULL, true) AND d.attributes ->> 'transient' = 'true');
 
 -- name: i14_catalogue_has_unfinished_output
--- Of a task that has ended the catalogue has finished outputs only.
+-- Of a task that has ended the catalogue has finished outputs only, and logs of jobs that were killed.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('the catalogue has %s in dataset %s, but the output is %s and its task %s', f.lfn, d.dataset_name,
               f.status, t.status) AS sentence
@@ -30,7 +30,9 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
  CROSS JOIN LATERAL (SELECT FROM catalogue.files one
                       WHERE one.dataset_id = known.dataset_id AND one.lfn = f.lfn LIMIT 1) c
  WHERE t.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
-   AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted');
+   AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND NOT (f.status IN ('failed', 'cancelled') AND d.type IN ('log', 'trn_log')
+            AND EXISTS (SELECT FROM job_reports r WHERE r.job_id = f.out_job_id AND r.report -> 'outputs' ? f.lfn));
 
 -- name: i16_output_not_in_the_text
 -- What a finished job wrote has a name that its text told it: no file is taken for another that the payload wrote. The

@@ -12,7 +12,7 @@ SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
  WHERE r.attempt_number <> j.attempt_number;
 
 -- name: i6_report_after_the_end
--- A job that had ended is not changed by the report of a pilot that no longer had it.
+-- A job that had ended is not changed by the report of a pilot that no longer had it; its log is kept, as `late`.
 SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
        format('job %s ended at %s (%s), but a report of %s was believed', j.job_id, j.end_time, j.status, r.reported_at)
        AS sentence
@@ -20,4 +20,4 @@ SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
         UNION ALL
         SELECT task_id, job_id, end_time, status FROM archived_jobs_of_tasks(:task_ids::bigint[])) j
   JOIN job_reports r USING (job_id)
- WHERE r.reported_at > j.end_time;
+ WHERE r.reported_at > j.end_time AND r.state <> 'late';
