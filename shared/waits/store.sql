@@ -106,7 +106,9 @@ ORDER BY w.task_id, w.work, w.part;
 
 -- name: nobody_wakes
 -- Work that is held for minutes to come, whatever kind it is, without a row that says what wakes it. A chunk about which
--- no brokerage decided comes back in a minute. Indexes chunks_held, job_sets_open, waits_pkey.
+-- no brokerage decided comes back in a minute. Jumbo jobs, and sets that wait for co-jumbo jobs, are held by the time of
+-- their task; input that waits for a library is woken by the end of a build, if one is under way. Indexes chunks_held,
+-- job_sets_open, tasks_co_jumbo_retry, tasks_retry, jobs_task, waits_pkey.
 -- told by: OPERATORS
 SELECT h.task_id, h.work, h.part FROM (
        SELECT c.task_id, p.work, p.part FROM chunks c CROSS JOIN LATERAL orrery_part_of_chunk(c.chunk_id) p
@@ -114,6 +116,21 @@ SELECT h.task_id, h.work, h.part FROM (
        UNION
        SELECT s.task_id, 'job sets', 'next jobs' FROM job_sets s
         WHERE s.status IN ('open', 'merging') AND s.retry_at > orrery_now() + interval '2 minutes'
+       UNION
+       SELECT t.task_id, 'job sets', 'jumbo jobs' FROM tasks t
+        WHERE t.co_jumbo_retry_at > orrery_now() + interval '2 minutes' AND t.status IN ('ready', 'scouting', 'running')
+          AND NOT EXISTS (SELECT FROM waits w
+                           WHERE w.task_id = t.task_id AND w.kind = 'queue' AND w.work = 'job sets')
+          AND EXISTS (SELECT FROM job_sets s WHERE s.task_id = t.task_id AND s.status = 'open' AND s.n_ready > 0)
+          AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.job_type = 'jumbo'
+                             AND j.status NOT IN ('finished', 'failed', 'closed', 'cancelled'))
+       UNION
+       SELECT t.task_id, 'build', '' FROM tasks t
+        WHERE t.retry_at > orrery_now() + interval '2 minutes' AND t.status IN ('ready', 'scouting', 'running')
+          AND t.split_rule @> '{"useBuild": true}'
+          AND NOT EXISTS (SELECT FROM waits w WHERE w.task_id = t.task_id)
+          AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.job_type = 'build'
+                             AND j.results_applied_at IS NULL)
        UNION
        SELECT t.task_id, 'preprocess', '' FROM tasks t
         WHERE t.status IN ('topreprocess', 'preprocessing') AND t.retry_at > orrery_now() + interval '2 minutes') h

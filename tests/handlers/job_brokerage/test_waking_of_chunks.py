@@ -238,7 +238,7 @@ async def test_the_check_finds_work_of_any_kind_that_nobody_wakes_although_a_que
         assert await check_waiting(connection) == [], "a job has moved there within the minute"
 
 
-@pytest.mark.parametrize("kind", ["merge", "input", "job sets next jobs", "preprocess"])
+@pytest.mark.parametrize("kind", ["merge", "input", "job sets next jobs", "preprocess", "build", "job sets jumbo jobs"])
 async def test_the_check_finds_work_of_any_kind_that_waits_without_anything_that_wakes_it(
     database: Database, service: Service, kind: str
 ) -> None:
@@ -250,11 +250,17 @@ async def test_the_check_finds_work_of_any_kind_that_waits_without_anything_that
         assert await check_waiting(connection) == []
         if kind == "preprocess":
             await connection.execute(f"UPDATE tasks SET retry_at = {later}")
-        elif kind == "job sets next jobs":
-            one = {"task_id": offer.task_id, "chunk_id": offer.chunk_id, "status": "open", "wants": "merge"}
+        elif kind == "build":
+            await rows.change(connection, f"UPDATE tasks SET retry_at = {later}, split_rule = '{{\"useBuild\": true}}'")
+            build = await rows.job(connection, offer.task_id, job_type="build", status="finished")
+            assert await check_waiting(connection) == [], "its end is to be counted, which wakes the task"
+            await rows.change(connection, "UPDATE jobs SET results_applied_at = orrery_now() WHERE job_id = $1", build)
+        elif kind.startswith("job sets"):
+            one = {"task_id": offer.task_id, "chunk_id": offer.chunk_id, "status": "open", "n_ready": 1}
             sizes = {"kind": "normal", "n_files": 1, "n_ranges": 1, "n_consumers": 1, "serials": {}, "queues": []}
             await rows.insert(connection, "job_sets", one | sizes)
-            await connection.execute(f"UPDATE job_sets SET retry_at = {later}")
+            what = "job_sets SET retry_at" if kind.endswith("next jobs") else "tasks SET co_jumbo_retry_at"
+            await connection.execute(f"UPDATE {what} = {later}")
         else:
             await connection.execute(f"UPDATE chunks SET retry_at = {later}")
         [found] = await check_waiting(connection)

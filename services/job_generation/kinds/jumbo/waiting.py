@@ -28,6 +28,7 @@ from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.splitting.elsewhere import Elsewhere
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk
+from services.job_generation.store import held as store_held
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store.tasks import Chunk, LockedTask
@@ -156,6 +157,7 @@ class WaitingJobSets:
         retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
         await store_waiting.ask_by(work, task.task_id, retry_at)
         await store.record_decision(work, task.task_id, "unplaceable", reason[:4000], retry_at=retry_at)
+        await note_no_fit(work, task.task_id, None, retry_at, self._making.versions, part=(store_held.JOB_SETS, ""))
 
     async def _lock_waiting(self, work: UnitOfWork, task: Task, ids: list[int]) -> list[int]:
         """Those that wait; their jobs are locked, so that none of these ends before real jobs take its place."""
