@@ -36,6 +36,7 @@ print(json.dumps(found))
 
 TAKE_AND_REPORT = """
 import json, sys
+import pilot.info  # of 3.11.5.1 its module for HTTPS cannot be imported before
 from pilot.eventservice.communicationmanager.communicationmanager import CommunicationRequest
 from pilot.eventservice.communicationmanager.plugins.pandacommunicator import PandaCommunicator
 from pilot.util import https
