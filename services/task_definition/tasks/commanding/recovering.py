@@ -19,9 +19,9 @@ from services.task_definition.tasks.announcing import emit_for_status
 from services.task_definition.tasks.commanding.command import SYSTEM, Command, Execute, announce
 from services.task_definition.tasks.commanding.reopening import reopen_outputs
 from services.task_definition.tasks.policy import commands as rules
-from services.task_definition.tasks.policy.recovery import RecoveryPlan, said
+from services.task_definition.tasks.policy.recovery import KnownFile, RecoveryPlan, said
+from services.task_definition.tasks.store import recoveries
 from services.task_definition.tasks.store.commands import CommandStore
-from services.task_definition.tasks.store.recoveries import KnownFile, RecoveryStore
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
@@ -57,7 +57,6 @@ class Recovery:
 
     def __init__(self, tasks: TaskStore, store: CommandStore, catalogue: Catalogue, wishes: Wishes) -> None:
         self._tasks, self._commands, self._catalogue, self._wishes = tasks, store, catalogue, wishes
-        self._store = RecoveryStore()
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -85,8 +84,8 @@ class Recovery:
         if command.details.get("dry_run"):
             return rules.Reply(rules.OK, f"dry run: {said(task.task_id, found.plan, found.parents)}")
         await self._take_out(work, task, found.plan, reason)
-        await self._store.reopen_inputs(work, task.task_id, found.plan.inputs, more=MORE_ATTEMPTS, reason=reason)
-        await self._store.lose_inputs(work, task.task_id, found.plan.lost_inputs, reason=reason)
+        await recoveries.reopen_inputs(work, task.task_id, found.plan.inputs, more=MORE_ATTEMPTS, reason=reason)
+        await recoveries.lose(work, task.task_id, found.plan.lost_inputs, reason=reason)
         if suffix:
             await self._redirect(work, task, found.plan, str(suffix))
         for parent_id, names in sorted(found.parents.items()):
@@ -97,9 +96,9 @@ class Recovery:
     async def _plan(self, work: UnitOfWork, task: TaskRow, names: Sequence[str] | None) -> Recovered:
         connection = work.connection
         lost = await self._lost_outputs(work, task, names)
-        job_ids = await self._store.makers(connection, sorted({one.job_id for one in lost}))
-        outputs = await self._store.outputs_of_jobs(connection, task.task_id, job_ids)
-        used = await self._store.inputs_of_jobs(connection, task.task_id, job_ids)
+        job_ids = await recoveries.makers(connection, sorted({one.job_id for one in lost}))
+        outputs = await recoveries.outputs_of_jobs(connection, task.task_id, job_ids)
+        used = await recoveries.inputs_of_jobs(connection, task.task_id, job_ids)
         absent = await self._catalogue.absent(
             connection, [(one.dataset_name, one.lfn) for one in used if one.type == "input"]
         )
@@ -112,14 +111,14 @@ class Recovery:
         """The outputs that are named, or those that the catalogue does not have any more."""
         if names is None:
             found: list[KnownFile] = []
-            async for some in self._store.finished_outputs(work.connection, task.task_id):
+            async for some in recoveries.finished_outputs(work.connection, task.task_id):
                 absent = await self._catalogue.absent(work.connection, [(one.dataset_name, one.lfn) for one in some])
                 found += [one for one in some if (one.dataset_name, one.lfn) in absent]
                 if len(found) > MOST_FILES:
                     break
             return found[:MOST_FILES]
         wanted = list(dict.fromkeys(names))
-        found = await self._store.named_outputs(work.connection, task.task_id, wanted)
+        found = await recoveries.named_outputs(work.connection, task.task_id, wanted)
         unknown = sorted(set(wanted) - {one.lfn for one in found})
         if unknown or not wanted:
             allowed = f"allowed: outputs that task {task.task_id} has finished"
@@ -133,7 +132,7 @@ class Recovery:
         if not gone:
             return {}
         names = sorted({one.lfn for one in gone})
-        makers = await self._store.makers_of_files(work.connection, task.task_id, names)
+        makers = await recoveries.makers_of_files(work.connection, task.task_id, names)
         known = {(row["dataset_name"], row["lfn"]): row["task_id"] for row in makers}
         found: dict[int, list[str]] = defaultdict(list)
         for one in sorted({(one.dataset_name, one.lfn) for one in gone}):
@@ -161,13 +160,13 @@ class Recovery:
             target=f"task:{parent_id}",
             details={**command.details, "for": task.task_id},
         )
-        await self._store.note_parent(work.connection, task.task_id, parent_id)
+        await recoveries.note_parent(work.connection, task.task_id, parent_id)
 
     async def _take_out(self, work: UnitOfWork, task: TaskRow, plan: RecoveryPlan, reason: str) -> None:
         """Lost files, and those of the same jobs, leave their datasets."""
         await self._catalogue.reopen(work.connection, sorted({one.dataset_name for one in plan.outputs}))
         await self._catalogue.remove_files(work.connection, [(one.dataset_name, one.lfn) for one in plan.outputs])
-        await self._store.lose_outputs(work, task.task_id, plan.outputs, reason=reason)
+        await recoveries.lose(work, task.task_id, plan.outputs, reason=reason)
 
     async def _redirect(self, work: UnitOfWork, task: TaskRow, plan: RecoveryPlan, suffix: str) -> None:
         """New files go to new datasets."""
@@ -184,7 +183,7 @@ class Recovery:
             )
             raise RecoveryRefused(rules.Reply(rules.BAD_VALUE, str(told), (told,)))
         for name, other in zip(names, new, strict=True):
-            scope = await self._store.redirect(work, task.task_id, name, other)
+            scope = await recoveries.redirect(work, task.task_id, name, other)
             await self._catalogue.create(work.connection, other, scope=scope)
             dataset = {"scope": scope, "name": other, "container": None}
             await self._wishes.create(work, task.task_id, task.vo, [dataset])
