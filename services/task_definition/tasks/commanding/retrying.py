@@ -17,8 +17,8 @@ from services.task_definition.tasks.commanding.unit_slices import UnitSlices, re
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.preprocessing import is_due
 from services.task_definition.tasks.policy.retry_limits import RetryLimits, exhausted_for, refused_for
+from services.task_definition.tasks.store import preprocessing
 from services.task_definition.tasks.store.commands import CommandStore
-from services.task_definition.tasks.store.preprocessing import PreprocessingStore
 from services.task_definition.tasks.store.reopenings import Reopening, ReopenStep
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
@@ -56,7 +56,7 @@ class TaskRetries:
     ) -> None:
         self._tasks, self._store, self._changes = tasks, store, changes
         self._catalogue, self._parameters, self._follow = catalogue, parameters, follow
-        self._wishes, self._grid, self._preprocessing = wishes, grid, PreprocessingStore()
+        self._wishes, self._grid = wishes, grid
         self.slices = UnitSlices(tasks, {"retry": self._go_on, "read_again": self._refine_again})
 
     def verbs(self) -> dict[str, Execute]:
@@ -85,7 +85,7 @@ class TaskRetries:
                 await self._changes.reset_memory(work, task)
             if COUNTED & changes.keys():
                 return await self._read_again(work, task, command, reason)
-        if await self._preprocessing.has_result(work, task.task_id):
+        if await preprocessing.has_result(work, task.task_id):
             return await self._read_again(work, task, command, reason)  # it ended before it was refined with that
         reply = await self._try_again(work, task, command, reason, more=MORE_ATTEMPTS)
         return rules.Reply(reply.code, reply.message, data=rules.INCREMENTAL if changes else rules.OK)

@@ -15,8 +15,8 @@ from services.task_definition.tasks.policy.refine import held_by_parent
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.reclassifying import Reclassifying
+from services.task_definition.tasks.store import preprocessing as own
 from services.task_definition.tasks.store.definitions import DefinitionStore, NewDataset
-from services.task_definition.tasks.store.preprocessing import PreprocessingStore
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from services.task_definition.tasks.submitting.names import outputs_wanted, task_as_writer
 from shared.db.unit_of_work import UnitOfWork
@@ -32,7 +32,7 @@ class Redefinition:
     """The row of the task is held."""
 
     def __init__(self, tasks: TaskStore, store: DefinitionStore, telling: Telling) -> None:
-        self._tasks, self._store, self._own = tasks, store, PreprocessingStore()
+        self._tasks, self._store = tasks, store
         self._telling = telling
         self._reclassifying = Reclassifying(tasks)
 
@@ -56,7 +56,7 @@ class Redefinition:
             name = f"preprocess_{task.task_id}"
             new = NewDataset(dataset_id, name, PREPROCESS_INPUT, "PREPROCESS", state="frozen")
             await self._store.insert_dataset(work.connection, task.task_id, task.vo, new)
-            await self._own.insert_unit(work, task, dataset_id)
+            await own.insert_unit(work, task, dataset_id)
         await self._store.put_command_lines(work.connection, task.task_id, preprocessing_lines(spec, task.task_id))
         reason = "its pre-processing job finds out how it is to be defined"
         if await self._tasks.move(work, task.task_id, "topreprocess", reason, sources=[task.status]):
@@ -78,10 +78,10 @@ class Redefinition:
 
     async def _returned(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec) -> tuple[TaskRow, TaskSpec] | str:
         """A task without such a job, or that took its values before, is as it is."""
-        metadata = await self._own.take_result(work, task.task_id)
+        metadata = await own.take_result(work, task.task_id)
         if metadata is None:
             return task, spec
-        await self._own.take_out_unit(work, task.task_id)
+        await own.take_out_unit(work, task.task_id)
         parameters = with_returned(spec.submitted, metadata)
         if isinstance(parameters, str):
             return parameters
@@ -91,7 +91,7 @@ class Redefinition:
             found = parse_task(parameters)
         except InvalidTask as error:
             return f"what its pre-processing job returned makes no task: {error}"
-        await self._own.change(work, task.task_id, parameters, found.columns())
+        await own.change(work, task.task_id, parameters, found.columns())
         await self._reclassifying.again(work, task.task_id)
         again = await self._tasks.lock(work.connection, task.task_id)
         assert again is not None
