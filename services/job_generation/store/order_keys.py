@@ -72,7 +72,7 @@ class RekeyedJob(NamedTuple):
 
 
 async def intern(work: UnitOfWork, wanted: Collection[OrderFacts]) -> Mapping[OrderFacts, int]:
-    """The ids of these order keys, made where they are new.
+    """Read the ids of these order keys, made where they are new.
 
     Nothing is remembered: an empty task queue is deleted after a while. One that was used within a minute is not
     touched, so that transactions for one task queue do not wait for each other.
@@ -101,23 +101,23 @@ async def intern(work: UnitOfWork, wanted: Collection[OrderFacts]) -> Mapping[Or
 
 
 async def note_task(work: UnitOfWork, task_id: int) -> None:
-    """Its waiting jobs get their keys again."""
+    """Note that waiting jobs of the task get their keys again."""
     await SQL.run(work.connection, "note_task", task_id=task_id)
 
 
 async def next_task(work: UnitOfWork) -> int | None:
-    """A task whose jobs get their keys again, locked."""
+    """Lock the next task whose jobs get their keys again."""
     found: int | None = await SQL.value(work.connection, "next_task")
     return found
 
 
 async def forget_task(work: UnitOfWork, task_id: int) -> None:
-    """Its jobs have their keys."""
+    """Forget a task whose jobs have their keys."""
     await SQL.run(work.connection, "forget_task", task_id=task_id)
 
 
 async def known_vos(work: UnitOfWork) -> list[str]:
-    """The VOs that ever had jobs; "" of jobs without one."""
+    """Read the VOs that ever had jobs; "" of jobs without one."""
     return [row["vo"] for row in await SQL.rows(work.connection, "known_vos")]
 
 
@@ -127,7 +127,7 @@ async def sweeps(work: UnitOfWork) -> dict[str, str]:
 
 
 async def begin_sweep(work: UnitOfWork, vo: str, wanted: str, passes: int) -> None:
-    """The configuration of a VO has changed."""
+    """Begin a pass over a VO whose configuration has changed."""
     await SQL.run(work.connection, "begin_sweep", vo=vo, wanted=wanted, passes=passes)
 
 
@@ -138,23 +138,23 @@ async def due_sweep(work: UnitOfWork) -> KeySweep | None:
 
 
 async def go_on(work: UnitOfWork, sweep: KeySweep, *, after_task_id: int) -> None:
-    """How far its pass came."""
+    """Store how far the pass of a VO came."""
     await SQL.run(work.connection, "go_on", vo=sweep.vo, after_task_id=after_task_id)
 
 
 async def end_pass(work: UnitOfWork, sweep: KeySweep, next_at: datetime) -> None:
-    """A pass has ended; another one begins then, if it was not the last."""
+    """End a pass; another one begins then, if it was not the last."""
     await SQL.run(work.connection, "end_pass", vo=sweep.vo, due_at=next_at)
 
 
 async def tasks_after(work: UnitOfWork, after_task_id: int, size: int) -> list[SweptTask]:
-    """The next tasks by id."""
+    """Read the next tasks by id."""
     rows = await SQL.rows(work.connection, "tasks_after", after_task_id=after_task_id, size=size)
     return [SweptTask(*row) for row in rows]
 
 
 async def waiting_groups(work: UnitOfWork, task_ids: Sequence[int]) -> list[WaitingGroup]:
-    """The waiting jobs of tasks by what their keys depend on, in the order of the tasks."""
+    """Read the waiting jobs of tasks by what their keys depend on, in the order of the tasks."""
     if not task_ids:
         return []
     await SQL.value(work.connection, "plan_by_index")

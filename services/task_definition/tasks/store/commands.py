@@ -26,7 +26,7 @@ class CommandStore:
     async def renew(
         self, connection: asyncpg.Connection, task_id: int, *, keep_priority: bool, gshare: str | None
     ) -> None:
-        """A further attempt; the share stays where none is given."""
+        """Begin a further attempt; the share stays where none is given."""
         await SQL.run(connection, "renew_task", task_id=task_id, keep_priority=keep_priority, gshare=gshare)
 
     async def reset_memory(
@@ -40,7 +40,7 @@ class CommandStore:
         await SQL.run(connection, "note_hold", task_id=task_id, hold=hold, held_until=held_until)
 
     async def attempts_of_units(self, connection: asyncpg.Connection, task_id: int) -> int:
-        """The most attempts that a unit of its input has or may have."""
+        """Read the most attempts that a unit of its input has or may have."""
         return int(await SQL.value(connection, "attempts_of_units", task_id=task_id))
 
     async def retry_facts(self, connection: asyncpg.Connection, task_id: int) -> RetryFacts:
@@ -50,7 +50,7 @@ class CommandStore:
     async def with_usage(
         self, connection: asyncpg.Connection, task_id: int, facts: RetryFacts, core_powers_hs06: Mapping[str, float]
     ) -> RetryFacts:
-        """The facts with what the jobs of the task used; queues without a benchmark have the usual one."""
+        """Give the facts with what the jobs of the task used; queues without a benchmark have the usual one."""
         row = await SQL.one(
             connection,
             "usage_of_jobs",
@@ -99,11 +99,11 @@ class CommandStore:
         )
 
     async def reach(self, connection: asyncpg.Connection, task_id: int) -> RuleReach:
-        """What rules that change now still decide about."""
+        """Read what rules that change now still decide about."""
         return RuleReach(**dict(await SQL.one(connection, "reach_of_rules", task_id=task_id)))
 
     async def permissions(self, connection: asyncpg.Connection, task_id: int) -> tuple[str, str]:
-        """The letters of the task's owner, and the group that it is made for."""
+        """Read the letters of the task's owner, and the group that it is made for."""
         row = await SQL.row(connection, "permissions_of_owner", task_id=task_id)
         return ("", "") if row is None else (row["grid_pref"], row["working_group"])
 
@@ -114,7 +114,7 @@ class CommandStore:
         await SQL.run(connection, "change_share", task_id=task_id, gshare=gshare)
 
     async def switch_jumbo(self, connection: asyncpg.Connection, task_id: int, *, wanted: bool) -> bool:
-        """Whether jumbo jobs of the task were not as wanted before."""
+        """Switch jumbo jobs; tell whether jumbo jobs of the task were not as wanted before."""
         return await SQL.value(connection, "switch_jumbo", task_id=task_id, wanted=wanted) is not None
 
     async def change_parameters(
@@ -123,7 +123,7 @@ class CommandStore:
         await SQL.run(connection, "change_parameters", task_id=task_id, parameters=dict(parameters))
 
     async def note_change(self, connection: asyncpg.Connection, task_id: int, by: str) -> bool:
-        """Whether it was somebody else than the submitter who changed the parameters."""
+        """Note who changed the parameters; tell whether it was somebody else than the submitter."""
         return await SQL.value(connection, "note_change", task_id=task_id, by=by) is not None
 
     async def reopen_datasets(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
@@ -145,7 +145,7 @@ class CommandStore:
         await SQL.run(connection, "note_killer", task_id=task_id, user_name=user_name)
 
     async def killer(self, connection: asyncpg.Connection, task_id: int) -> str | None:
-        """Who killed a task by the right of its owner alone."""
+        """Read who killed a task by the right of its owner alone."""
         found: str | None = await SQL.value(connection, "killer", task_id=task_id)
         return found
 
@@ -154,7 +154,7 @@ class CommandStore:
         return [row["dataset_name"] for row in await SQL.rows(connection, "closed_input", task_id=task_id)]
 
     async def is_half_read(self, connection: asyncpg.Connection, task_id: int) -> bool:
-        """Whether the task was aborted before its input was all read."""
+        """Tell whether the task was aborted before its input was all read."""
         return bool(await SQL.value(connection, "is_half_read", task_id=task_id))
 
     async def files_to_do(self, connection: asyncpg.Connection, task_id: int) -> int:
