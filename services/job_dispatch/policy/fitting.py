@@ -97,7 +97,7 @@ class Misfit:
 def misfit(shape: Shape, kind: PilotKind) -> Misfit | None:
     """Why a shape does not fit a pilot, or None if it does. A shape of no VO is for pilots of each."""
     if kind.vos is not None and shape.vo and shape.vo not in kind.vos:
-        return Misfit("vo", f"VO {shape.vo}, the pilot runs jobs of {', '.join(sorted(kind.vos)) or 'none'}")
+        return Misfit("vo", f"of another VO: the pilot runs jobs of {', '.join(sorted(kind.vos)) or 'none'}")
     label = kind.prod_source_label
     if label not in EVERY_LABEL and shape.prod_source_label not in LABELS.get(label, frozenset({label})):
         return Misfit("label", f"label {shape.prod_source_label}, the pilot takes {label}")

@@ -42,7 +42,7 @@ async def test_a_pilot_gets_jobs_of_its_vo_only_and_hears_that_others_wait(
         assert got == [*jobs_of_vos["atlas"], *jobs_of_vos[""]]
         nothing = await acquire(pilot)
         assert (nothing["StatusCode"], nothing["why"]) == (20, "vo")
-        assert "VO cms, the pilot runs jobs of atlas" in str(nothing["reason"])
+        assert "of another VO: the pilot runs jobs of atlas" in str(nothing["reason"])
 
 
 async def test_the_vo_that_a_pilot_claims_is_the_one_whose_jobs_it_gets(
