@@ -55,7 +55,7 @@ class KnownWorker(NamedTuple):
     vo: str
     queue: str
     subject: str | None
-    status: str
+    status: WorkerState
 
 
 class RowToWrite(NamedTuple):
