@@ -1,7 +1,7 @@
 """What users get in the end: queries for sentences that tell what is wrong."""
 
 # What users get: whatever failed, a task that nobody ended early is done; the catalogue has the outputs of jobs that
-# succeeded, each with its size, and no others.
+# succeeded, each with its size, and no others but logs that pilots reported of jobs that were closed or killed.
 RESULTS = """
 SELECT format('task %s is %s although nobody ended it: %s', task_id, status, error_dialog) AS sentence
   FROM tasks t WHERE status <> 'done' AND NOT task_id = ANY($1)
@@ -20,6 +20,8 @@ SELECT format('output %s is in the catalogue, but its job did not succeed: it is
   FROM task_datasets d JOIN catalogue.datasets k ON k.name = d.dataset_name JOIN catalogue.files c
     ON c.dataset_id = k.dataset_id LEFT JOIN task_files f ON f.dataset_id = d.dataset_id AND f.lfn = c.lfn
  WHERE d.type IN ('output', 'log') AND f.status IS DISTINCT FROM 'finished'
+   AND NOT (d.type = 'log' AND f.status IN ('failed', 'cancelled')
+            AND EXISTS (SELECT FROM job_reports r WHERE r.job_id = f.out_job_id AND r.report -> 'outputs' ? f.lfn))
 """
 # Of tasks with event service, builds and pre-processing: a finished file has each of its events merged once, but for
 # those that its owner did without; no range and no job set is open, no library made twice, no returned parameter lost,

@@ -6,7 +6,7 @@ import httpx
 import orjson
 import pytest
 
-from services.job_generation.retry.store.retry_rules import change_split_rule
+from services.job_generation.store.needs import change_split_rule
 from services.task_definition.tasks.policy import commands as rules
 from shared.db import Database
 from shared.events import (
