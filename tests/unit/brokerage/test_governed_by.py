@@ -10,7 +10,6 @@ from services.cli.dry_run.document import document_of
 from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.task_brokerage.policy.filters import FILTERS
-from services.task_definition.tasks.policy.explain import explain_row
 from shared.brokerage.governed_by import GOVERNED_BY
 from shared.config.declared import find_parameter
 from tests.unit.brokerage.worlds import a_queue, a_request, a_storage, a_world
@@ -39,10 +38,3 @@ def test_a_parameter_that_a_decision_names_can_be_set(name: str) -> None:
 def test_an_exclusion_names_the_parameter_that_governs_it_and_none_where_the_queue_alone_does() -> None:
     told = {one.name: (one.check, one.parameters) for one in document_of(too_full()).exclusions}
     assert told == {"FULL": ("free_space", ["jobbroker.STORAGE_MIN_FREE_SIZE"]), "SMALL": ("memory_too_large", [])}
-
-
-def test_a_decision_that_was_stored_before_parameters_were_named_can_be_read() -> None:
-    stored = too_full().packed()
-    for check in stored["checks"].values():
-        del check["parameters"]
-    assert [one["parameters"] for one in explain_row(stored)] == [[], []]
