@@ -254,11 +254,11 @@ async def test_merged_outputs_have_unmerged_datasets_beside_them(
     names = await rows_of(database, "SELECT * FROM output_templates WHERE task_id = $1 ORDER BY out_temp_id", task_id)
     assert [(one["out_type"], one["stream_name"]) for one in names] == [
         ("output", "OUTPUT0"),
-        ("trn_output", "OUTPUT0"),
         ("log", "LOG0"),
         ("trn_log", "LOG0"),
+        ("trn_output", "OUTPUT0"),
     ]
-    assert names[1]["file_name_template"].startswith("panda.um.simulation.")
+    assert names[3]["file_name_template"].startswith("panda.um.simulation.")
 
 
 async def test_delivering_the_event_twice_defines_the_task_once(
