@@ -135,6 +135,7 @@ class TaskQueueLanes:
         if self._order is None or self._order[0] is not ranks:
 
             def rank(name: str) -> tuple[int, str]:
+                """Rank a share by itself, and a slot by the most deserving of its shares."""
                 slot = self._slots.get(name)
                 return ranks.key(name) if slot is None else min(ranks.key(one) for one in slot.gshares)
 

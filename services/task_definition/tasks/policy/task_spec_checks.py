@@ -84,9 +84,10 @@ def _log_of_merge_jobs(given: TaskParameters) -> Iterable[FieldProblem]:
 
 
 def _unit(field: str, convert: Callable[[TaskParameters], object]) -> Check:
-    """The check of a unit, by brokerage's own conversion; an absent amount has none."""
+    """Make the check of one unit, by brokerage's own conversion; an absent amount has none."""
 
     def check(given: TaskParameters) -> Iterable[FieldProblem]:
+        """Convert the amount; tell an unknown unit with those that are allowed."""
         try:
             convert(given)
         except UnknownUnit as error:
