@@ -68,6 +68,7 @@ def caller_as_writer(caller: Caller, vo: str, owner: str, *, is_of_task: bool = 
         owner,
         may_write=lambda whose: access.WRITERS.allows(caller, whose),
         is_producer=access.WRITERS.allows(caller, Whose(vo=vo)),
+        is_owner=caller.name == owner,
         groups=caller.groups,
         is_of_task=is_of_task,
         takes_any=caller.may("operator"),

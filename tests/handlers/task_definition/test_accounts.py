@@ -128,6 +128,26 @@ async def test_criteria_with_a_working_group_say_who_may_use_a_queue(
             assert {one["field"] for one in reply.get("problems", [])} == ({field} if field else set()), reply
 
 
+async def test_criteria_with_a_user_name_say_who_may_use_a_queue_and_are_told_to_members_of_its_vo(
+    service: Service, authority: Authority, operator: httpx.AsyncClient
+) -> None:
+    criteria = {"criteria": "userName IN (:a, :b)", "variables": "a:alice,b:bob"}
+    queue = {"queue_id": 7, "name": "two", "label": "user", "vo": "demo", "order": 1, **criteria}
+    assert (await post(operator, "work_queue/set", {"work_queue": queue}))["success"]
+    async with (
+        client_of(service, authority, "alice", "user", "demo") as alice,
+        client_of(service, authority, "eve", "user", "demo") as eve,
+        client_of(service, authority, "carl", "user", "cms") as carl,
+    ):
+        for client, name, problems in ((alice, "alice", []), (eve, "eve", ["workQueueName"])):
+            task = analysis(f"user.{name}.two", workQueueName="two", userName="alice")
+            reply = await post(client, "task/submit", {"task_parameters": task, "dry_run": True})
+            assert [one["field"] for one in reply.get("problems", [])] == problems, reply
+        for client, told in ((alice, criteria), (carl, {"criteria": None, "variables": None})):
+            [row] = await get(client, "work_queue/list")
+            assert {name: row[name] for name in criteria} == told and row["name"] == "two"
+
+
 async def test_a_task_is_mapped_when_it_comes_and_an_unknown_queue_is_refused(
     database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
 ) -> None:

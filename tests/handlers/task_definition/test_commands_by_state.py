@@ -176,7 +176,7 @@ async def test_what_needs_production_is_refused_to_the_owner_of_the_task(
     path: str,
     body: dict[str, Any],
 ) -> None:
-    task_id, _ = await define(database, service, producer, make(**{"userName": "alice"}))
+    task_id, _ = await define(database, service, producer, make("user.alice-demo.work", userName="alice"))
     await put(database, task_id, status)
     answer = await user.post(f"/api/v1/task/{path}", json={"task_id": task_id, **body})
     assert answer.status_code == 403 or answer.json()["data"] == rules.NOT_PERMITTED

@@ -115,7 +115,7 @@ async def test_nobody_writes_datasets_of_one_user_for_another(
     for client in (producer, operator):
         said = await told(client, task)
         assert said and all("scope user.bob is not of ada, who owns the task" in one for one in said.values())
-    await submit(producer, analysis("user.bob.histograms", userName="bob"))
+    await submit(producer, analysis("user.bob-demo.histograms", userName="bob"))
 
 
 async def test_input_in_a_wrong_scope_is_refused_with_the_right_one(producer: httpx.AsyncClient) -> None:

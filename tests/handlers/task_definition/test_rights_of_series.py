@@ -94,7 +94,7 @@ async def test_a_series_in_another_name_pauses_when_that_person_is_revoked(
     database: Database, service: Service, authority: Authority
 ) -> None:
     async with client_of(service, authority, "chief", "production", "atlas") as chief:
-        periodic_id = (await submit(chief, series(**ATLAS, userName="ada")))["data"]
+        periodic_id = (await submit(chief, series(**ATLAS | {"owner": "ada-atlas"}, userName="ada")))["data"]
         await execute(database, "UPDATE periodic_tasks SET state_change_time = state_change_time - interval '1 hour'")
         await revoke(database, "ada")
         await look(database, service)
@@ -108,7 +108,7 @@ async def test_who_left_the_vo_or_lost_the_role_submits_nothing_more(
     database: Database, service: Service, authority: Authority
 ) -> None:
     async with client_of(service, authority, "chief", "production", "atlas") as chief:
-        await submit(chief, series(**ATLAS, userName="ada"))
+        await submit(chief, series(**ATLAS | {"owner": "ada-atlas"}, userName="ada"))
     async with client_of(service, authority, "chief", "user", "atlas") as demoted:
         await demoted.get("/api/v1/periodic_task/list")
         await look(database, service)

@@ -180,7 +180,7 @@ async def test_a_task_that_names_the_archive_of_somebody_else_opens_nothing(
 async def test_production_that_submits_in_a_users_name_opens_its_own_archives_only(
     service: Service, authority: Authority, context: Context, ada: httpx.AsyncClient
 ) -> None:
-    stolen = {**task_with(NAME, "user.ada.other"), "userName": "ada", "vo": "cms"}
+    stolen = {**task_with(NAME, "user.ada-cms.other"), "userName": "ada", "vo": "cms"}
     async with (
         person(service, authority, "prodcms", "cms", role="production") as producer,
         person(service, authority, "") as payload,

@@ -153,7 +153,7 @@ async def test_production_submits_in_names_of_its_own_issuer_alone(people: Peopl
             )
             assert stolen.keys() >= {"userName", "useSecrets"}
         accepted = [
-            await submit(second, task("user.cms-bob.one", "cms", userName="cms:bob")),
+            await submit(second, task("user.cms-bob-cms.one", "cms", userName="cms:bob")),
             await submit(own, task("user.ada-cms.two", "cms", userName="ada")),
             await submit(operator, task("user.ada-cms.three", "cms", userName="cms:ada")),
         ]

@@ -26,7 +26,7 @@ SHARING = Sharing(
 )
 ROW = {
     "core_count": 1, "ram_count": 1000, "ram_unit": "MB", "base_ram_count": None, "site": None, "gshare": "Small",
-    "resource_type": "SCORE", "work_queue_id": 2,
+    "resource_type": "SCORE", "work_queue_id": 2, "user_name": "ada",
 }  # fmt: skip
 
 

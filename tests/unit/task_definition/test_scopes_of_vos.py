@@ -9,8 +9,10 @@ from services.task_definition.data.policy.scopes import NameWriter, may_take
 VOS = frozenset({"atlas", "cms"})
 
 
-def writer(vo: str, name: str, *, produces: bool = False, groups: frozenset[str] = frozenset()) -> NameWriter:
-    return NameWriter(vo, name, may_write=lambda whose: False, is_producer=produces, groups=groups)
+def writer(
+    vo: str, name: str, *, produces: bool = False, is_owner: bool = True, groups: frozenset[str] = frozenset()
+) -> NameWriter:
+    return NameWriter(vo, name, may_write=lambda whose: False, is_producer=produces, is_owner=is_owner, groups=groups)
 
 
 CMS_PRODUCTION = writer("cms", "cprod", produces=True)
@@ -29,6 +31,9 @@ CARL = writer("atlas", "carl", groups=frozenset({"atlas/phys-higgs"}))
         (CMS_PRODUCTION, "data24_13p6TeV", True),
         (CMS_PRODUCTION, "data-atlas", True),
         (writer("cms", "cprod", produces=True, groups=frozenset({"cms/phys-top"})), "group.phys-top", True),
+        (writer("cms", "bob", produces=True, is_owner=False), "user.bob", False),
+        (writer("cms", "bob", produces=True, is_owner=False), "user.bob-cms", True),
+        (writer("cms", "cms:bob", produces=True, is_owner=False), "user.cms-bob", False),
         (writer("atlas", "bob"), "user.bob", True),
         (writer("atlas", "bob"), "user.bob-atlas", True),
         (writer("atlas", "iam:bob"), "user.iam-bob", True),

@@ -10,6 +10,8 @@ from services.task_definition.desk.policy.work_queues import WorkQueue, problems
 from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue, work_queue_for
 from tests.unit.task_definition.test_refine import spec_of
 
+OWNER = {"user_name": "ada"}
+
 
 def queue(queue_id: int, order: int | None = None, **fields: Any) -> WorkQueue:
     return WorkQueue(queue_id, f"q{queue_id}", "managed", "demo", order=order, **fields)
@@ -26,12 +28,13 @@ def queue(queue_id: int, order: int | None = None, **fields: Any) -> WorkQueue:
         ((queue(1, 1, criteria="coreCount > 100"), queue(2, 2)), 2),
         ((queue(1, 1, criteria="prodSourceLabel = :l", variables="l:managed"), queue(2, 2)), 1),
         ((queue(1, 1, criteria="eventService = 1"), queue(2, 2, criteria="eventService = 0")), 2),
+        ((queue(1, 1, criteria="userName = 'bob'"), queue(2, 2, criteria="userName IN (:u)", variables="u:ada")), 2),
         ((WorkQueue(1, "q1", "user", "demo"), WorkQueue(2, "q2", "managed", "cms")), None),
         ((), None),
     ],
 )
 def test_the_first_that_matches_takes_the_task(queues: tuple[WorkQueue, ...], expected: int | None) -> None:
-    assert work_queue_for(spec_of(), queues) == expected
+    assert work_queue_for(spec_of(), queues, OWNER) == expected
 
 
 def test_a_named_work_queue_wins_where_it_takes_the_task_and_any_other_name_is_refused() -> None:
@@ -39,11 +42,11 @@ def test_a_named_work_queue_wins_where_it_takes_the_task_and_any_other_name_is_r
         queue(1), queue(2, criteria="coreCount < 100"), queue(3, status="inactive"), queue(4, partition_id=-1),
         queue(5, criteria="coreCount > 100"), WorkQueue(6, "q6", "user", "demo"), WorkQueue(7, "q7", "managed", "cms"),
     )  # fmt: skip
-    assert work_queue_for(spec_of(workQueueName="q2"), queues) == 2
+    assert work_queue_for(spec_of(workQueueName="q2"), queues, OWNER) == 2
     for name in ("q3", "q4", "q5", "q6", "q7", "nowhere"):
         with pytest.raises(LookupError):
-            work_queue_for(spec_of(workQueueName=name), queues)
-        _, [told] = named_work_queue(spec_of(workQueueName=name), queues)
+            work_queue_for(spec_of(workQueueName=name), queues, OWNER)
+        _, [told] = named_work_queue(spec_of(workQueueName=name), queues, "ada")
         assert told.field == "workQueueName" and told.value == repr(name) and "q1, q2" in told.allowed
 
 

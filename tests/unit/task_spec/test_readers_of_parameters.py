@@ -168,7 +168,7 @@ def decided(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "order": (task_queue_of(task, 100, (1000,), is_bound=True), user_priority_of(task)),
         "outputs": (plan_outputs(spec, 7), command_lines(spec, 7)),
         "classes": (resource_type_for(spec, DEFAULT_RESOURCE_TYPES), share_for(spec, "SCORE", SHARES),
-                    work_queue_for(spec, QUEUES)),
+                    work_queue_for(spec, QUEUES, {"user_name": "ada"})),
         "rights": (owner_of(spec, caller), owner_of(spec, producer), rights_missing(spec, caller)),
         "again": merged(given(), spec)[0].get("fixedSandbox"),
         "end": (row["goal"], row["num_throttled"], row["max_attempt"], row["max_failure"], spec.allows_duplication),

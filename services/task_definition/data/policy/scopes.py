@@ -24,8 +24,9 @@ class NameWriter:
     """Who is about to write names.
 
     `vo`: for which VO ("": for none that was named); `user_name`: who owns what is written. `may_write`: whether a rule
-    lets them write what belongs to somebody; `is_producer`: of that VO. `approved`: scopes that they may write in for
-    having been allowed before. `is_of_task`: what is written must be the VO's.
+    lets them write what belongs to somebody; `is_producer`: of that VO. `is_owner`: whether it is written in their own
+    name. `approved`: scopes that they may write in for having been allowed before. `is_of_task`: what is written must
+    be the VO's.
     `takes_any`: whoever sets the installation up, to whom every scope of nobody is open.
     """
 
@@ -33,6 +34,7 @@ class NameWriter:
     user_name: str
     may_write: Callable[[Whose], bool]
     is_producer: bool = False
+    is_owner: bool = True
     groups: frozenset[str] = frozenset()
     approved: frozenset[str] = frozenset()
     is_of_task: bool = True
@@ -96,7 +98,8 @@ def owner_of_scope(scope: str, writer: NameWriter) -> str:
 def may_take(scope: str, writer: NameWriter, vos: Collection[str]) -> bool:
     """Whether a scope of nobody can be the writer's; `vos`: those that the installation knows.
 
-    Production takes names of its VO, and of people and groups those that end with it: user.bob stays free for bob.
+    Production takes names of its VO, and of people and groups those that end with it: user.bob stays free for bob, also
+    where production writes in bob's name.
     Example: user.bob-atlas is for bob of atlas and production of atlas, also where eve of cms is called bob-atlas.
     """
     if writer.takes_any or scope in writer.approved:
@@ -105,7 +108,8 @@ def may_take(scope: str, writer: NameWriter, vos: Collection[str]) -> bool:
     ends_with = {vo for vo in (*vos, writer.vo) if vo and scope.endswith(_ending(vo))} if is_personal else set()
     if ends_with and writer.vo not in ends_with:
         return False
-    if scope in takeable_scopes(writer.user_name, writer.vo) or _is_of_group(scope, writer):
+    is_own = writer.is_owner and scope in takeable_scopes(writer.user_name, writer.vo)
+    if is_own or _is_of_group(scope, writer):
         return True
     return writer.is_producer and (not is_personal or bool(ends_with))
 
@@ -115,8 +119,11 @@ def refusal(scope: str, known: Whose | None, writer: NameWriter, vos: Collection
     if known is None and writer.is_producer and _is_not_owners(scope, known, writer):
         return "another person", f"scope {scope} is not of {writer.user_name}, who owns the task"
     if known is None:
-        can = may_take(scope, writer, vos)
-        return None if can else ("not theirs", f"scope {scope} is not {writer.user_name}'s to take")
+        if may_take(scope, writer, vos):
+            return None
+        is_theirs = scope in takeable_scopes(writer.user_name, writer.vo)
+        words = "to take first, by a task of their own" if is_theirs else "to take"
+        return "not theirs", f"scope {scope} is {'' if is_theirs else 'not '}{writer.user_name}'s {words}"
     if known.vo and known.vo != writer.vo and (writer.is_of_task or writer.vo):
         return "another VO", f"scope {scope} belongs to the VO {known.vo}"
     is_groups = known.vo == writer.vo and not known.owner and _is_of_group(scope, writer)
@@ -161,8 +168,8 @@ def refusals(
 
 def _allowed(known: Mapping[str, Whose], writer: NameWriter) -> str:
     plain, with_vo = own_scopes(writer.user_name, writer.vo)
-    is_taken = plain in known and refusal(plain, known[plain], writer) is not None
-    own = f"names that begin with {with_vo if is_taken and writer.vo else plain}."
+    is_open = not writer.vo or refusal(plain, known.get(plain), writer) is None
+    own = f"names that begin with {plain if is_open else with_vo}."
     whose = f"the VO {writer.vo}" if writer.vo else "every VO"
     return f"{own}, or with a scope of {whose} or of nobody" if writer.is_producer else own
 

@@ -1,6 +1,6 @@
 """/api/v1/work_queue: the queues that tasks are mapped to.
 
-Operators write, everybody with a token reads.
+Operators write, everybody with a token reads. Criteria may name people and groups: they are told to members of the VO.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from services.task_definition.desk.policy.work_queues import (
 from services.task_definition.desk.store import work_queues as store
 from services.task_definition.desk.store.audit import audit
 from shared.auth import Caller, access, require
+from shared.auth.access import Whose
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_INT4
@@ -95,7 +96,7 @@ class WorkQueueRoutes:
         async with self._database.read() as connection:
             queues = await store.work_queues(connection)
             tasks = await store.tasks_of_work_queues(connection)
-        return Envelope([{**_told(one), "n_tasks": tasks.get(one.queue_id, 0)} for one in queues])
+        return Envelope([{**_told_to(caller, one), "n_tasks": tasks.get(one.queue_id, 0)} for one in queues])
 
     async def load(self, caller: Operator, request: WorkQueueList) -> Response:
         """Put these in the place of all others, or refuse them with every problem."""
@@ -148,6 +149,12 @@ class WorkQueueRoutes:
 
 def _message(said: str, unused: list[str]) -> str:
     return "; ".join([said, *unused])
+
+
+def _told_to(caller: Caller, queue: WorkQueue) -> dict[str, Any]:
+    if access.MEMBERS.allows(caller, Whose(vo=queue.vo)):
+        return _told(queue)
+    return {**_told(queue), "criteria": None, "variables": None}
 
 
 def _told(queue: WorkQueue) -> dict[str, Any]:

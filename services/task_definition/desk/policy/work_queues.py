@@ -1,10 +1,11 @@
 """Which work queue a task belongs to, and what is wrong with a list of them (JEDI: Work queues).
 
 Queues are asked in ascending order, those without an order last; the first whose label, VO and criteria match takes the
-task. A task may name the one that it wants of those that match. Criteria say who may use a queue by workingGroup: users
-name groups alone that their token has (`tasks.submitting.rights`). A partition has sub queues and no criteria of its
-own; no task belongs to it directly. Shares decide how much is run; a queue with the function `Resource` is throttled by
-itself as well, and takes production alone.
+task. A task may name the one that it wants of those that match. Criteria say who may use a queue: by userName, which is
+the owner of a task, and by workingGroup, of which users name those alone that their token has
+(`tasks.submitting.rights`). A partition has sub queues and no criteria of its own; no task belongs to it directly.
+Shares decide how much is run; a queue with the function `Resource` is throttled by itself as well, and takes production
+alone.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ COLUMNS = (
         " FROM jsonb_object_keys(split_rule) AS rule",
     ),
     CriteriaColumn("campaign", "campaign", "campaign"),
+    CriteriaColumn("userName", "user_name", "user_name"),
 )  # fmt: skip
 
 

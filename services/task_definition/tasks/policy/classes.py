@@ -43,7 +43,8 @@ def classes_of(spec: TaskSpec, row: Mapping[str, Any], sharing: Sharing) -> Clas
     if gshare in {share_for(spec, one.name, sharing.nodes) for one in sharing.resource_types}:
         gshare = share_for(spec, resource_type, sharing.nodes) or gshare
     try:
-        queue_id = work_queue_for(spec, sharing.work_queues, {name: row[name] for name in ("core_count", "site")})
+        changed = {name: row[name] for name in ("core_count", "site", "user_name")}
+        queue_id = work_queue_for(spec, sharing.work_queues, changed)
     except LookupError:
         queue_id = row["work_queue_id"]
     return Classes(resource_type, gshare, queue_id)

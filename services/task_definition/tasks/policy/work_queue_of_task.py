@@ -11,14 +11,14 @@ from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 
-def facts_of_task(spec: TaskSpec, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What criteria are asked of; `changed`: columns that are others by now."""
-    row = {**spec.columns(), **(changed or {})}
+def facts_of_task(spec: TaskSpec, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """What criteria are asked of; `changed`: columns that the submission does not say, as the owner."""
+    row = {**spec.columns(), **changed}
     names = ",".join(sorted(spec.split_rule()))
     return {"event_service": 0, **row, "vo": spec.parameters.vo, "split_rule_names": names}
 
 
-def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping[str, Any] | None = None) -> int | None:
+def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping[str, Any]) -> int | None:
     """The queue that is named in the task, else the first that takes it; None: shares alone decide.
 
     Raises LookupError for a name that no active queue has whose label, VO and criteria match the task.
@@ -31,13 +31,13 @@ def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping
     return queue_id
 
 
-def named_work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int | None, list[FieldProblem]]:
+def named_work_queue(spec: TaskSpec, queues: Sequence[WorkQueue], owner: str) -> tuple[int | None, list[FieldProblem]]:
     """The work queue of the task (None: shares alone decide), or what is wrong with its name."""
     try:
-        return work_queue_for(spec, queues), []
+        return work_queue_for(spec, queues, {"user_name": owner}), []
     except LookupError:
         wanted, vo = spec.parameters.work_queue_name or "", spec.parameters.vo
-        facts = facts_of_task(spec)
+        facts = facts_of_task(spec, {"user_name": owner})
         names = ", ".join(sorted({one.name for one in queues if one.takes(facts)}))
         words = f"allowed: a work queue of {vo} whose label and criteria match this task: {names or 'none'}"
         return None, unknown_work_queue(wanted, vo, queues) or [problem("workQueueName", wanted, words)]

@@ -123,7 +123,7 @@ class Submission:
         problems += await self._problems(work.connection, spec, caller, gshare, existing)
         if existing is not None:
             problems += await self._resubmission.problems(work, existing, spec)
-        work_queue_id, unknown = named_work_queue(spec, sharing.work_queues)
+        work_queue_id, unknown = named_work_queue(spec, sharing.work_queues, owner_of(spec, caller))
         problems += unknown
         if problems:
             raise SubmissionRefused(problems, secrets_asked_of(spec, caller))

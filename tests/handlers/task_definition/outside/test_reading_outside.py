@@ -116,7 +116,7 @@ async def test_a_name_with_wildcards_needs_the_scope_in_which_it_is_looked_for(
 async def test_a_container_comes_with_its_datasets_and_partial_copies_with_their_files(
     database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
 ) -> None:
-    task_id = await registered(database, service, producer, analysis(userName="alice"))
+    task_id = await registered(database, service, producer, analysis("user.alice-demo.histograms", userName="alice"))
     await work_off(worker)
     await deliver(database, service, TaskRegistered(task_id=task_id))
     assert (await task_row(database, task_id))["status"] == "ready"
@@ -199,7 +199,7 @@ async def test_a_container_in_itself_holds_the_task(
     database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
 ) -> None:
     outside.lie = "a container in itself"
-    task_id = await registered(database, service, producer, analysis(userName="alice"))
+    task_id = await registered(database, service, producer, analysis("user.alice-demo.histograms", userName="alice"))
     await work_off(worker)
     row = await task_row(database, task_id)
     assert row["status"] == "pending" and "container data:data.all is in itself" in row["error_dialog"]
