@@ -89,6 +89,7 @@ def comment_of(path: Path, name: str) -> str:
 
 @cache
 def _reached(own: Path, name: str) -> tuple[frozenset[tuple[Path, str]], frozenset[str]]:
+    """Statements, and names of what is called."""
     near = imported(own) | {own}
     modules = near | {one for path in near for one in imported(path)}
     names, looked_at = {name}, set[tuple[Path, str]]()
@@ -102,11 +103,17 @@ def _reached(own: Path, name: str) -> tuple[frozenset[tuple[Path, str]], frozens
         for statement in statements_in(functions_of(path)[one]) if known is not None else ():
             if statement in known.names():
                 found.add((file_of(path, known), statement))
-    return frozenset(found), frozenset(names & EVENTS)
+    return frozenset(found), frozenset(names)
 
 
 def reached_from(endpoint: Any) -> tuple[frozenset[tuple[Path, str]], frozenset[str]]:
     """File and name of each statement, and names of events."""
+    statements, names = calls_of(endpoint)
+    return statements, names & EVENTS
+
+
+def calls_of(endpoint: Any) -> tuple[frozenset[tuple[Path, str]], frozenset[str]]:
+    """File and name of each statement, and names of the functions and classes that are called."""
     function = function_of(endpoint)
     module = importlib.import_module(function.__module__)
     return _reached(Path(str(module.__file__)), function.__code__.co_name)
