@@ -135,7 +135,7 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
 def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
     """Make the route `/api/v1/grid/world`: what a dry run takes."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
-    # a world of a whole grid takes a second of the processor: those who ask at once wait for each other, and nobody else
+    # a world of a whole grid takes a second of the processor: those who ask at once wait, and nobody else does
     one_at_a_time = asyncio.Lock()
 
     @routes.get("/world")
