@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +32,20 @@ class Outcome:
 Orrery = Callable[..., Outcome]
 
 
+def run_orrery(environment: dict[str, str], *arguments: str, stdin: str = "", **variables: str) -> Outcome:
+    """Run one command in this process: starting another one each time takes longer than the rest."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name, value in (environment | variables).items():
+            patch.setenv(name, value)
+        patch.setattr("sys.stdin", io.StringIO(stdin))
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture(scope="module")
 def one_process(
     servers_of_tests: servers.Servers, database_template: str, tmp_path_factory: pytest.TempPathFactory
@@ -46,26 +61,18 @@ def one_process(
 
 @pytest.fixture(scope="module")
 def orrery(one_process: dict[str, str]) -> Orrery:
-    """Run one command as `orrery` does, in this process: starting another one each time takes longer than the rest."""
-
-    def run(*arguments: str, stdin: str = "", **variables: str) -> Outcome:
-        out, err, code = io.StringIO(), io.StringIO(), 0
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-            for name, value in (one_process | variables).items():
-                patch.setenv(name, value)
-            patch.setattr("sys.stdin", io.StringIO(stdin))
-            try:
-                main(arguments)
-            except SystemExit as end:
-                code = int(end.code or 0)
-        return Outcome(code, out.getvalue(), err.getvalue())
-
-    return run
+    """Run one command as `orrery` does, for the running system."""
+    return partial(run_orrery, one_process)
 
 
 @pytest.fixture(scope="module")
 def world(orrery: Orrery) -> None:
     """The example grid and catalogue; transfers that take minutes take less than a second, wherever jobs go."""
+    load_world(orrery)
+
+
+def load_world(orrery: Orrery) -> None:
+    """Load the example grid and catalogue into an empty system."""
     examples = ROOT / "deploy" / "examples"
     assert orrery("grid", "load", str(examples / "grid")).code == 0
     for path in sorted((examples / "catalogue").glob("*.json")):
