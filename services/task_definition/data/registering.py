@@ -36,7 +36,6 @@ from shared.model.grid import Grid
 from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
 from shared.states.job import FINAL as ENDED_JOB
-from shared.states.task import FINAL as ENDED_TASK
 
 DUE_AT_MOST, DAY_S = 1000, 86_400.0
 NO_SOURCE = "the catalogue knows no copy to read from"
@@ -82,16 +81,12 @@ class Data:
             await self.register(work, inside)
 
     async def _jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
-        """Read those that hold, and those that ended otherwise: of these the log is registered, for people.
-
-        Nothing is added outside for a task that has ended: its datasets are closed there.
-        """
+        """Read those that hold, and those that ended otherwise: of these the log is registered, for people."""
         holding = await SQL.rows(connection, "holding_jobs", job_ids=list(job_ids))
         others = sorted(set(job_ids) - {row["job_id"] for row in holding})
         states = sorted(ENDED_JOB - {"finished"})
         ended = await SQL.rows(connection, "ended_jobs", job_ids=others, ended=states) if others else ()
-        kept = [row for row in ended if row["task_status"] not in ENDED_TASK or not self._wishes.is_outside(row["vo"])]
-        return [*holding, *kept]
+        return [*holding, *ended]
 
     async def _first_copies(self, work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
         """The jobs without copies of others (useJobCloning) that came later: of each job one copy's outputs count.
@@ -124,8 +119,7 @@ class Data:
 
     async def _add_files(self, connection: asyncpg.Connection, found: Produced) -> None:
         """Add what was written. A log that comes after the end of its task goes into its dataset all the same."""
-        rows = await SQL.rows(connection, "closed_logs", names=list(found.of_ended)) if found.of_ended else ()
-        closed = [row["name"] for row in rows]
+        closed = [name for name, is_kept in (await closed_logs(connection, found)).items() if is_kept]
         if closed:
             await self._catalogue.reopen(connection, closed)
         await self._catalogue.add_files(connection, found.files)
@@ -244,6 +238,12 @@ class Data:
                     failed_job_ids=tuple(sorted(job_ids & failed)),
                 )
             )
+
+
+async def closed_logs(connection: asyncpg.Connection, found: Produced) -> dict[str, bool]:
+    """Of the datasets with logs of jobs that ended, those that are closed; whether each is kept."""
+    rows = await SQL.rows(connection, "closed_logs", names=list(found.of_ended)) if found.of_ended else ()
+    return {row["name"]: row["is_kept"] for row in rows}
 
 
 def _copy(row: asyncpg.Record) -> tuple[str, str, str]:

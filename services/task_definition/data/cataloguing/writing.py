@@ -8,7 +8,7 @@ from typing import Any
 
 from services.task_definition.data.cataloguing.working import CarryOut, CatalogueRequest, Done
 from services.task_definition.data.policy.outside import data_name
-from services.task_definition.data.registering import Data
+from services.task_definition.data.registering import Data, closed_logs
 from services.task_definition.data.store.catalogue_requests import SQL
 from shared.brokerage.nuclei import destination_storage
 from shared.catalogue.outside import DataName, NewCollection, NewRule, OutsideCatalogue
@@ -57,19 +57,30 @@ class OutsideWriting:
             await catalogue.create(new)
 
     async def add_files(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
-        """Outputs of jobs that still wait for it; then they are in the cache, and the dispatcher is told."""
+        """Outputs of jobs that still wait for it; then they are in the cache, and the dispatcher is told.
+
+        A log that comes after the end of its task goes into its dataset all the same, which is closed again. A retry
+        that opens it meanwhile asks after this request, and has the last word.
+        """
         job_ids = list(request.details["job_ids"])
         async with self._database.read() as connection:
             found = await self._data.produced(connection, job_ids)
             names = sorted({one.dataset for one in found.files})
             scopes = {row["name"]: row["scope"] for row in await SQL.rows(connection, "scopes_of", names=names)}
+            closed = await closed_logs(connection, found)
         await self._create(request, catalogue, found.new_datasets)
         scopes |= {one["name"]: one["scope"] for one in found.new_datasets}
         by_dataset: dict[str, list[NewFile]] = defaultdict(list)
         for one in found.files:
-            by_dataset[one.dataset].append(one)
+            if closed.get(one.dataset, True):  # what is about to be deleted takes no more logs
+                by_dataset[one.dataset].append(one)
+        again = [name for name in found.of_ended if name in by_dataset]
+        # a retry since may have opened it here already, and waits for this request with opening it there
+        shut = [name for name in again if name in closed or request.attempts > 1]
+        await catalogue.reopen([data_name(name, scopes.get(name)) for name in shut])
         for name, some in sorted(by_dataset.items()):
             await catalogue.add_files(data_name(name, scopes.get(name)), some)
+        await catalogue.close([data_name(name, scopes.get(name)) for name in again if name in closed])
         return Done(apply=lambda work: self._registered(work, request.vo, job_ids, names))
 
     async def _registered(self, work: UnitOfWork, vo: str, job_ids: Sequence[int], names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.r
 
 -- name: ended_jobs
 -- Of these jobs, those that ended badly or were killed although their pilots reported: before or after.
-SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, t.status AS task_status, r.report,
+SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.report,
        'failed' AS reported_state, false AS is_holding
   FROM (SELECT job_id, task_id, queue, prod_source_label FROM jobs
          WHERE job_id = ANY(:job_ids::bigint[]) AND status = ANY(:ended::text[])
@@ -32,9 +32,9 @@ SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, t.s
  ORDER BY j.job_id;
 
 -- name: closed_logs
--- Of these datasets, those that are closed and kept.
-SELECT name FROM catalogue.datasets
- WHERE name = ANY(:names::text[]) AND state = 'frozen' AND expires_at IS NULL ORDER BY name;
+-- Of these datasets, those that are closed, and whether they are kept.
+SELECT name, expires_at IS NULL AS is_kept FROM catalogue.datasets
+ WHERE name = ANY(:names::text[]) AND state = 'frozen' ORDER BY name;
 
 -- name: lock_copies
 -- Of these jobs, copies of others that wait for their outputs to be registered: nobody takes them back meanwhile. Those

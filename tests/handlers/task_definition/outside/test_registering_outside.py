@@ -30,6 +30,7 @@ from tests.handlers.task_definition.outside.steps import (
 )
 from tests.handlers.task_definition.steps import rows_of, value_of
 from tests.handlers.task_definition.world import production
+from tests.rows import change
 
 
 async def test_output_datasets_are_registered_outside_with_their_task(
@@ -106,3 +107,68 @@ async def test_requests_of_a_task_wait_for_earlier_ones_of_another_kind(
     await work_off(worker)
     rows = await rows_of(database, "SELECT kind, attempts FROM catalogue_requests WHERE status = 'open' ORDER BY 1")
     assert [tuple(row) for row in rows] == [("close", 0), ("create", 1)]
+
+
+async def a_late_log(database: Database, outside: FaultyCatalogue, *, expires: bool = False) -> None:
+    """A job of VO demo was killed, its task has ended, its datasets are closed; then its pilot tells of the log."""
+    await a_job_outside(database, outside, 1)
+    await outside.close([DataName("mc", "mc.output"), DataName("mc", "mc.log")])
+    async with database.read() as connection:
+        await change(connection, "UPDATE jobs SET status = 'cancelled'")
+        await change(connection, "UPDATE job_reports SET state = 'late'")
+        await change(connection, "UPDATE tasks SET status = 'aborted'")
+        await change(connection, "UPDATE catalogue.datasets SET state = 'frozen' WHERE name LIKE 'mc.%'")
+        if expires:
+            await change(connection, "UPDATE catalogue.datasets SET expires_at = orrery_now() WHERE name = 'mc.log'")
+
+
+async def is_open(outside: FaultyCatalogue, name: str) -> bool:
+    [found] = (await outside.collections([DataName("mc", name)])).values()
+    return found.is_open
+
+
+@pytest.mark.parametrize("dies_at", [None, "add_files", "close"])
+async def test_the_log_of_a_killed_job_is_registered_outside_after_the_end_of_its_task_which_stays_closed(
+    database: Database, service: Service, worker: RequestWorker, outside: FaultyCatalogue, dies_at: str | None
+) -> None:
+    await a_late_log(database, outside)
+    for _ in range(2):
+        assert await deliver(database, service, OutputsProduced(job_ids=(1,))) == ()
+    if dies_at is not None:
+        outside.loses = {dies_at}
+        with pytest.raises(asyncio.CancelledError):
+            await worker.work_off()
+        await due_again(database)
+    await work_off(worker)
+    assert [one[:2] for one in await has(outside, "mc.log")] == [("log.1", 10)]
+    assert await kept(database, "mc.log") == await has(outside, "mc.log")
+    assert await has(outside, "mc.output") == [] and await sent(database) == []
+    assert not await is_open(outside, "mc.log")
+    assert await value_of(database, "SELECT state FROM catalogue.datasets WHERE name = 'mc.log'") == "frozen"
+
+
+async def test_a_retry_that_opens_the_dataset_of_a_late_log_has_the_last_word(
+    database: Database, service: Service, worker: RequestWorker, outside: FaultyCatalogue
+) -> None:
+    await a_late_log(database, outside)
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    async with database.read() as connection:
+        await change(connection, "UPDATE catalogue.datasets SET state = 'open' WHERE name = 'mc.log'")
+        await connection.execute(
+            "INSERT INTO catalogue_requests (vo, task_id, kind, subject, details) SELECT vo, task_id, 'reopen', 'x',"
+            ' \'{"datasets": [{"scope": "mc", "name": "mc.log"}]}\' FROM catalogue_requests'
+        )
+    for _ in range(3):
+        await work_off(worker)
+        await due_again(database)
+    assert len(await has(outside, "mc.log")) == 1 and await is_open(outside, "mc.log")
+
+
+async def test_a_late_log_of_a_dataset_that_is_about_to_be_deleted_is_not_registered(
+    database: Database, service: Service, worker: RequestWorker, outside: FaultyCatalogue
+) -> None:
+    await a_late_log(database, outside, expires=True)
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    await work_off(worker)
+    assert await has(outside, "mc.log") == [] and await kept(database, "mc.log") == []
+    assert await value_of(database, "SELECT count(*) FROM catalogue_requests WHERE status <> 'done'") == 0
