@@ -125,6 +125,7 @@ def request_line(row: Mapping[str, object]) -> str:
         "read": "to read", "create": "to register datasets of", "add_files": "to register files of",
         "remove_files": "to take files out of", "close": "to close datasets of", "reopen": "to open datasets of",
         "keep": "to keep", "move": "to bring data to", "expire": "to let go", "release": "to cancel",
+        "stage": "to stage in",
     }[str(row["kind"])]  # fmt: skip
     rule = f", rule {row['rule_id']}" if row["rule_id"] else ""
     why = f"; tried {row['attempts']} times: {row['reason']}" if row["reason"] else ""

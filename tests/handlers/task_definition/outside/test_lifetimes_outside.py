@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import httpx
+import pytest
 
 from services.task_definition.data.cataloguing.working import RequestWorker
-from shared.catalogue.outside import DataName
+from shared.catalogue.outside import DataName, NewCollection
 from shared.db import Database
 from shared.events import (
     TaskPrepared,
@@ -159,3 +163,56 @@ async def test_what_is_not_registered_outside_yet_is_not_forgotten_by_who_reads_
     await work_off(worker)
     assert await value_of(database, "SELECT count(*) FROM catalogue_requests WHERE status = 'open'") == 0
     assert await value_of(database, "SELECT count(*) FROM catalogue.datasets WHERE name = 'mc.simulation'") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "details"),
+    [
+        ("release", {"rule_id": "1"}),
+        ("expire", {"datasets": [{"scope": "mc", "name": "mc.x"}], "lifetime_s": 5}),
+        ("remove_files", {"scope": "mc", "lfns": ["x.1"]}),
+    ],
+)
+async def test_a_deletion_that_fails_is_tried_ever_later_counted_and_shown_until_it_is_done(
+    database: Database,
+    service: Service,
+    worker: RequestWorker,
+    producer: httpx.AsyncClient,
+    outside: FaultyCatalogue,
+    kind: str,
+    details: dict[str, Any],
+) -> None:
+    row = {"vo": "demo", "task_id": 900, "kind": kind, "subject": "mc.x", "details": details}
+    async with database.read() as connection:
+        await insert(connection, "catalogue_requests", row)
+    outside.is_down = True
+    wait = "SELECT round(extract(epoch FROM next_at - orrery_now())) FROM catalogue_requests"
+    waits = []
+    for attempts in range(1, 9):
+        await due_again(database)
+        assert await worker.work_off() == 1
+        waits.append(int(await value_of(database, wait)))
+        [shown] = (await producer.get("/api/v1/catalogue/requests")).json()["data"]
+        assert (shown["kind"], shown["status"], shown["attempts"]) == (kind, "open", attempts)
+        assert f"tried {attempts} times: http://catalogue cannot be reached" in shown["text"]
+    assert waits == [5, 10, 20, 40, 80, 160, 320, 600]
+    outside.is_down = False
+    await outside.create([NewCollection(DataName("mc", "mc.x"))])
+    await due_again(database)
+    await work_off(worker)
+    assert (await producer.get("/api/v1/catalogue/requests")).json()["data"] == []
+
+
+async def test_what_is_wanted_of_a_catalogue_is_told_in_words_whatever_it_is(
+    database: Database, producer: httpx.AsyncClient, outside: FaultyCatalogue
+) -> None:
+    allowed = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'catalogue_requests_kind_check'"
+    kinds = re.findall(r"'(\w+)'", await value_of(database, allowed))
+    assert {"stage", "release", "expire"} <= set(kinds)
+    async with database.read() as connection:
+        for number, kind in enumerate(kinds):
+            row = {"vo": "demo", "task_id": number + 1, "kind": kind, "subject": f"thing {number}", "details": {}}
+            await insert(connection, "catalogue_requests", row)
+    shown = (await producer.get("/api/v1/catalogue/requests")).json()["data"]
+    assert [one["kind"] for one in shown] == kinds
+    assert all("the catalogue of demo is to " in one["text"] and one["subject"] in one["text"] for one in shown)
