@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from services.job_generation.api.retry_rules import web_application
+from services.job_generation.api.used_up_files import used_up_file_routes
 from services.job_generation.generating.plugin import JobGeneration
 from services.job_generation.handlers import Handlers
 from services.job_generation.kinds.registered import register
@@ -61,6 +62,8 @@ def build(context: Context) -> Service:
     async def forget_waits_of_shares(work: UnitOfWork) -> None:
         await forget_waits(work.connection, "share")
 
+    web = web_application(context.database)
+    web.include_router(used_up_file_routes(context.database))
     service = Service(
         name="job-generation",
         work=[
@@ -85,7 +88,7 @@ def build(context: Context) -> Service:
             Periodic("forget-retry-decisions", FORGET_EVERY_S, forget_retry_decisions),
             *(work for kind in kinds for work in kind.periodic()),
         ],
-        web=web_application(context.database),
+        web=web,
         body_limits={"/api/v1/retry_rule/load": BodyLimits(2**20, n_values=20_000)},
     )
     return with_parameters(parameters, context.database, service)

@@ -187,6 +187,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/system/get_attributes": Call(_nothing),
     "GET /api/v1/workflow/get_workflow_details": Call(lambda victim: {"workflow_id": 1}, fenced="not carried out"),
     "GET /api/v1/retry_rule/list": Call(_nothing),
+    "GET /api/v1/used_up_files/list": Call(_task),
     "GET /api/v1/grid/queues": Call(_nothing),
     "GET /api/v1/grid/sites": Call(_nothing),
     "GET /api/v1/grid/status": Call(_nothing),
@@ -339,6 +340,9 @@ CALLS: Mapping[str, Call] = {
             "relay_idds_command", "execute_idds_workflow_command", "put_workflow_request", "putEventPickingRequest",
         )
     },
+    "POST /api/v1/used_up_files/deleted": Call(
+        lambda victim: {**_task(victim), "files": ["taken.zip"]}, changes=True, fenced="it has no events"
+    ),
     # operators
     "POST /api/v1/creds/rotate_key": _by_operator(),
     "POST /api/v1/catalogue/scope": _by_operator(scope="data99_taken", vo="cms"),

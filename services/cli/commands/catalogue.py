@@ -11,23 +11,27 @@ import typer
 
 from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_facts, print_json, print_rows, print_table, say
+from services.cli.output import print_facts, print_json, print_rows, print_table, say, told
 
 IMPORT_TIMEOUT_S = 300.0
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Catalogues: import, show, scope, refused, readable, requests.")
+    group = typer.Typer(no_args_is_help=True, help="Catalogues and stores: import, show, scope, requests, used-up, ...")
     group.command("import", help=help_text("Register datasets from files.", "task_definition", "production"))(
         import_files
     )
     group.command("show", help=help_text("Show datasets.", "task_definition", "user"))(show)
-    told = "Show what is wanted of catalogues outside and not done, with why."
-    group.command("requests", help=help_text(told, "task_definition", "user"))(requests)
-    told = "Show what others were about to write in scopes of yours, or of VOs that you produce for."
-    group.command("refused", help=help_text(told, "task_definition", "user"))(show_refused)
-    told = "Open datasets and containers for tasks and people of other VOs."
-    group.command("readable", help=help_text(told, "task_definition", "production"))(readable)
+    does = "Show what is wanted of catalogues outside and not done, with why."
+    group.command("requests", help=help_text(does, "task_definition", "user"))(requests)
+    shows = "Show files in object stores that a task's event ranges need no more, until their deletion is reported."
+    group.command("used-up", help=help_text(shows, "job_generation", "user"))(used_up)
+    notes = "Note that files which used-up shows were deleted."
+    group.command("deleted", help=help_text(notes, "job_generation", "production"))(deleted)
+    does = "Show what others were about to write in scopes of yours, or of VOs that you produce for."
+    group.command("refused", help=help_text(does, "task_definition", "user"))(show_refused)
+    does = "Open datasets and containers for tasks and people of other VOs."
+    group.command("readable", help=help_text(does, "task_definition", "production"))(readable)
     scope = typer.Typer(no_args_is_help=True, help="To whom scopes of datasets belong: list, set.")
     scope.command("list", help=help_text("Show to whom scopes belong.", "task_definition", "user"))(list_scopes)
     scope.command("set", help=help_text("Give a scope to a VO or person.", "task_definition", "operator"))(set_scope)
@@ -73,6 +77,26 @@ def requests(
     """The oldest first."""
     rows = rows_of(connect().get("task_definition", "catalogue/requests", vo=vo, limit=limit), "requests")
     print_rows(rows, [("request", "request_id"), ("task", "task_id"), ("kind", "kind"), ("", "text")], as_json=as_json)
+
+
+def used_up(
+    task_id: Annotated[int, typer.Argument(metavar="TASK", help="A task of the event service.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """In order of the jobs that wrote them."""
+    rows = rows_of(connect().get("job_generation", "used_up_files/list", task_id=task_id, limit=limit), "files")
+    _print_rows(rows, ("name", "job_id", "obj_store_id", "path_convention", "size_bytes", "n_ranges"), as_json)
+
+
+def deleted(
+    task_id: Annotated[int, typer.Argument(metavar="TASK", help="The task that had them written.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Names, as used-up shows them.")],
+    as_json: Json = False,
+) -> None:
+    """All of them must be used up; it may be said again."""
+    body = {"task_id": task_id, "files": files}
+    told(connect().envelope("POST", "job_generation", "used_up_files/deleted", json=body), as_json)
 
 
 def list_scopes(

@@ -93,7 +93,7 @@ CREATE TABLE event_ranges (
     event_offset bigint,                       -- what the numbers of events are raised by for pilots
     is_jumbo boolean NOT NULL DEFAULT false,   -- whether a jumbo job has it
     zip_row_id bigint,                         -- the row of event_range_files that has its output
-    file_not_deleted char(1),                  -- Y: its output is used up and can be deleted
+    file_not_deleted char(1),                  -- Y: its output is used up and can be deleted; N: it was deleted
     error_code int,                            -- the pilot's code
     path_convention int,                       -- how its output is placed in the object store
     error_diag varchar(500),                   -- the pilot's words
@@ -185,6 +185,7 @@ CREATE TABLE event_ranges_past (
     moved_at timestamptz NOT NULL DEFAULT orrery_now()   -- when they came here
 );
 CREATE INDEX event_ranges_past_file ON event_ranges_past (file_id);
+CREATE INDEX event_ranges_past_task ON event_ranges_past (task_id);
 
 -- Ids of files that ranges were written to.
 CREATE SEQUENCE event_range_file_ids;

@@ -102,6 +102,8 @@ READS: dict[str, tuple[str, str, Any]] = {
     "retry-rules list": ("", "retry_rule/list", [OF_A_RULE]),
     "periodic list": ("", "periodic_task/list", [OF_A_SERIES]),
     "catalogue show": ("name", "catalogue/dataset", NAMED),
+    "catalogue used-up": ("7", "used_up_files/list", [{"name": CANARY, "job_id": 1}]),
+    "catalogue deleted": ("7 a.zip", "used_up_files/deleted", ACCEPTED),
     "catalogue requests": ("", "catalogue/requests", [{"request_id": 1, "task_id": 7, "kind": CANARY, "text": CANARY}]),
     "config list": ("", "config/list", [PARAMETER]),
     "config get": ("dbproxy.X", "config/get", PARAMETER),
