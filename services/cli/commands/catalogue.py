@@ -94,7 +94,7 @@ def deleted(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Names, as used-up shows them.")],
     as_json: Json = False,
 ) -> None:
-    """All of them must be used up; it may be said again."""
+    """Report the deletion; all of the files must be used up, and it may be said again."""
     body = {"task_id": task_id, "files": files}
     told(connect().envelope("POST", "job_generation", "used_up_files/deleted", json=body), as_json)
 
