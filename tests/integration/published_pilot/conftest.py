@@ -15,7 +15,7 @@ import pytest
 from shared.auth import Authority
 from tests import servers
 from tests.integration.one_process import address_of, one_process
-from tests.integration.published_pilot import world
+from tests.integration.published_pilot import events, world
 from tests.integration.published_pilot.network import Outside, Relay
 from tests.integration.published_pilot.package import published_pilot
 from tests.integration.published_pilot.run import Launcher, Pilot
@@ -24,7 +24,7 @@ from tests.integration.published_source import NotHere
 #: what the payload does at each queue
 WORK = {"PILOT_FINISHED": "work", "PILOT_FAILED": "fail", "PILOT_KILLED": "wait", "PILOT_OUTAGE": "wait"}
 #: no pilot is at the last; those at the one before run what prun sent
-QUEUES = [*WORK, world.PRUN_QUEUE, "PILOT_SPECIFICATION"]
+QUEUES = [*WORK, world.PRUN_QUEUE, world.EVENTS_QUEUE, world.QUEUE_WITH_LOG, "PILOT_SPECIFICATION"]
 #: a pilot waits for two minutes before it reports a failure; 3.11.5.1 does so of a job that was killed, too
 STATUS_WITHIN_S = 240.0
 
@@ -80,6 +80,15 @@ class System:
             time.sleep(0.2)
         return task_id, int(jobs[0]["job_id"])
 
+    def give_keys(self) -> None:
+        """Let pilots have the key of the object store."""
+        (folder := self.directory / "key_pairs").mkdir()
+        for name, half in events.KEYS.items():
+            (folder / name).write_text(half)
+        value = {name: [events.PILOTS] for name in events.KEYS}
+        said = {"component": "job_dispatch", "key": "KEY_PAIR_RECIPIENTS", "value": value, "type": "json"}
+        self.post("config/set", said)
+
 
 @pytest.fixture(scope="package")
 def pilot_folder() -> Path:
@@ -101,16 +110,21 @@ def system(
     url = asyncio.run(servers.clone_template(servers_of_tests.database_url, database_template))
     outside = Outside(world.PAGES)
     try:
-        with Relay(url).running() as relay, outside.running(), one_process(directory, relay.url) as environment:
+        with (
+            Relay(url).running() as relay,
+            outside.running(),
+            one_process(directory, relay.url, ORRERY_CREDENTIALS_DIRECTORY=str(directory)) as environment,
+        ):
             address = address_of(environment)
             authority = Authority.from_file(directory / "key.pem")
             headers = {"Authorization": f"Bearer {authority.issue('tester', ['operator', 'production'])}"}
             with httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as http:
-                launcher = Launcher(pilot_folder, address, authority.issue("factory", ["pilot"]), storages, outside)
+                launcher = Launcher(pilot_folder, address, authority.issue(events.PILOTS, ["pilot"]), storages, outside)
                 found = System(http, directory, storages, relay, outside, launcher)
                 found.post("grid/load", {"files": world.grid(storages, QUEUES), "keep_times": False})
                 found.post("catalogue/import", world.place_input(storages))
                 found.post("creds/set_user_secrets", {"key": "LOGIN", "value": 'a "secret"', "vo": "atlas"})
+                found.give_keys()
                 yield found
     finally:
         asyncio.run(servers.drop_database(servers_of_tests.database_url, url))
@@ -131,6 +145,11 @@ def stories(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             worker = {"HARVESTER_ID": "factory-1", "HARVESTER_WORKER_ID": "7"} if is_first else {}
             pilot = system.launcher.start(queue, directory / queue, **worker)
             found[queue] = Story(task_id, job_id, folder, pilot)
+        queue = world.QUEUE_WITH_LOG
+        (store := directory / "store").mkdir()
+        task_id, job_id = system.submit(events.task(queue, has_log=True))
+        pilot = system.launcher.start(queue, directory / queue, **events.node(store))
+        found[queue] = Story(task_id, job_id, store, pilot)
         yield found
     finally:
         for story in found.values():

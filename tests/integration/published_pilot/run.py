@@ -61,8 +61,13 @@ class Launcher:
     storages: Path
     outside: Outside
 
-    def start(self, queue: str, directory: Path, *, label: str = "managed", **variables: str) -> Pilot:
-        """One pilot for one job of a queue, with work of this label (`user`: analysis)."""
+    def start(
+        self, queue: str, directory: Path, *, label: str = "managed", input_is_here: bool = True, **variables: str
+    ) -> Pilot:
+        """One pilot for one job of a queue, with work of this label (`user`: analysis).
+
+        `input_is_here`: it finds input in the folder of a storage; otherwise its copy tool brings it to the job.
+        """
         directory.mkdir()
         (directory / "token").write_text(self.token)
         config = directory / "pilot.cfg"
@@ -74,7 +79,7 @@ class Launcher:
             "-q", queue, "-r", queue, "-s", queue, "-j", label, "-i", "PR", "--url", host, "-p", port,
             "--queuedata-url", f"{self.address}/cache/schedconfig/{queue}.all.json",
             "--storagedata-url", f"{self.address}/cache/ddmendpoints.json",
-            "--input-destination-dir", str(self.storages / STORAGE),
+            *(("--input-destination-dir", str(self.storages / STORAGE)) if input_is_here else ()),
             "--use-rucio-traces", "False", "--noproxyverification", "-v", "1", "-x", "1", "-d", "-a", str(directory),
             *self._options_of_newer_ones(),
         ]  # fmt: skip

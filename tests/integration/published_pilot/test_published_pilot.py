@@ -96,6 +96,22 @@ def test_a_payload_that_fails_fails_its_job_with_its_codes_and_its_log(system: S
         assert file is not None and b"this payload fails" in file.read()
 
 
+def test_a_log_that_the_pilot_of_an_event_service_cannot_write_fails_its_job_and_its_events_are_merged(
+    system: System, stories: Stories
+) -> None:
+    """3.7.0.36 writes the log into the folder that it renamed before: its executor of events left it there."""
+    story = stories[world.QUEUE_WITH_LOG]
+    is_pinned = system.launcher.pilot.name.endswith(PILOT.version)
+    job = system.wait_for(story.job_id, "failed" if is_pinned else "merging")
+    if is_pinned:
+        assert (job["error_source"], job["error_code"], job["job_sub_status"]) == ("pilot", 1165, "pilot_failed")
+        assert "will create archive" in story.pilot.text
+    tars = sorted(f"zip://{one.name}" for one in (story.folder / "orrery-events").iterdir())
+    [merge] = system.get("job/list", task_id=story.task_id, status="activated")
+    spec = system.job(int(merge["job_id"]))["spec"]
+    assert (spec["eventServiceMerge"], sorted(spec["inFiles"].split(","))) == ("True", tars)
+
+
 def test_pilots_asked_nobody_else(system: System, stories: Stories) -> None:
     for story in stories.values():
         story.pilot.wait()
