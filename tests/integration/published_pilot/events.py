@@ -16,6 +16,7 @@ from tests.integration.published_pilot import world
 KEYS = {"EventsPublic": "one_half", "EventsPrivate": "other_half"}
 #: the subject of pilots, who may have them
 PILOTS = "factory"
+ENDS_BEFORE = "3.11.5.1 ends before its payload (1310): its executor of events gives generic code none of its arguments"
 
 
 def task(queue: str, *, has_log: bool) -> dict[str, Any]:

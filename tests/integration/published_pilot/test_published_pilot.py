@@ -17,6 +17,7 @@ import pytest
 
 from tests.integration.published_pilot import world
 from tests.integration.published_pilot.conftest import Story, System
+from tests.integration.published_pilot.events import ENDS_BEFORE
 from tests.integration.published_pilot.package import PILOT
 
 pytestmark = pytest.mark.timeout(400)
@@ -100,12 +101,11 @@ def test_a_log_that_the_pilot_of_an_event_service_cannot_write_fails_its_job_and
     system: System, stories: Stories
 ) -> None:
     """3.7.0.36 writes the log into the folder that it renamed before: its executor of events left it there."""
+    if not system.launcher.pilot.name.endswith(PILOT.version):
+        pytest.skip(ENDS_BEFORE)
     story = stories[world.QUEUE_WITH_LOG]
-    is_pinned = system.launcher.pilot.name.endswith(PILOT.version)
-    job = system.wait_for(story.job_id, "failed" if is_pinned else "merging")
-    if is_pinned:
-        assert (job["error_source"], job["error_code"], job["job_sub_status"]) == ("pilot", 1165, "pilot_failed")
-        assert "will create archive" in story.pilot.text
+    job = system.wait_for(story.job_id, "failed")
+    assert (job["error_source"], job["error_code"], job["job_sub_status"]) == ("pilot", 1165, "pilot_failed")
     tars = sorted(f"zip://{one.name}" for one in (story.folder / "orrery-events").iterdir())
     [merge] = system.get("job/list", task_id=story.task_id, status="activated")
     spec = system.job(int(merge["job_id"]))["spec"]
