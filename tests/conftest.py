@@ -20,6 +20,7 @@ from shared.runtime.service import Context
 from tests import servers
 from tests.databases import Databases
 from tests.drawn import of_push
+from tests.route_analysis import remember
 
 # how long an example takes says something about the machine and what else it does, nothing about the code
 settings.register_profile("orrery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +28,8 @@ settings.load_profile("orrery")
 
 # a process of a busy machine may stand still for longer than one of a service
 shared.db.database.IDLE_IN_TRANSACTION_S = 120.0
+
+remember()
 
 #: what takes long begins first, so that no processor is idle at the end while another has a long file before it
 LONGEST_FIRST = ("simulation", "integration", "handlers", "contracts", "unit")

@@ -86,6 +86,7 @@ from shared.events import (
 )
 from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
+from shared.web.json_route import add_routes
 
 #: paths whose bodies are lists of jobs
 TAKES_IDS = ("kill", "get_description", "get_description_incl_archive")
@@ -177,7 +178,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
     adverts, orders = AdvertApi(database, sites, parameters, grid), TaskQueueApi(database, queues.orders.copy)
     for api in (adverts, PriorityApi(database, store, reordering), orders, SecretsApi(database, keyring)):
-        web.include_router(api.router())
+        add_routes(web, api.router())
     caps, balancing = UserCaps(lifecycle, parameters), Balancing(reordering)
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
     service = Service(
@@ -226,11 +227,14 @@ def _web(
     web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
     setattr(web.state, BODY_SIZES, BodySizes(parameters).of)
     setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
-    web.include_router(ranges.router())
-    web.include_router(ClientJobApi(jobs).router())
-    web.include_router(FactoryApi(activity).router())
-    web.include_router(DebugApi(database, commanding).router())
-    web.include_router(credentials.router())
+    add_routes(
+        web,
+        ranges.router(),
+        ClientJobApi(jobs).router(),
+        FactoryApi(activity).router(),
+        DebugApi(database, commanding).router(),
+        credentials.router(),
+    )
     return web
 
 

@@ -31,6 +31,7 @@ from shared.waits.store import forget_waits
 from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
 from shared.waits.waker import LOOK_EVERY_S as WAKE_EVERY_S
 from shared.waits.waker import WakeMetrics
+from shared.web.json_route import add_routes
 from shared.web.json_text import BodyLimits
 
 GROUP = "orrery.job_generation"
@@ -63,7 +64,7 @@ def build(context: Context) -> Service:
         await forget_waits(work.connection, "share")
 
     web = web_application(context.database)
-    web.include_router(used_up_file_routes(context.database))
+    add_routes(web, used_up_file_routes(context.database))
     service = Service(
         name="job-generation",
         work=[

@@ -68,6 +68,7 @@ from shared.messaging.messages_outside import MessagesOutside
 from shared.messaging.topology import Topology
 from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
+from shared.web.json_route import add_routes
 from shared.web.json_text import BodyLimits
 
 #: a task with its lists of files, parameters and templates; a catalogue of up to 100 000 files by name, more in series
@@ -183,24 +184,27 @@ def _web(
 ) -> FastAPI:
     web = FastAPI(title="Orrery task definition")
     reading = Reading()
-    web.include_router(submission_routes(context.database, submission, tasks, secrets, telling))
-    web.include_router(task_routes(context.database, tasks, reading))
-    web.include_router(command_routes(context.database, commands))
-    web.include_router(periodic_routes(context.database, series, secrets, telling))
-    web.include_router(task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid))
-    web.include_router(catalogue_routes(context.database, grid, telling))
-    web.include_router(scope_routes(context.database, BuiltInCatalogue()))
-    web.include_router(request_routes(context.database, wishes))
-    web.include_router(config_routes(context.database))
-    web.include_router(token_routes(context.database))
     explanation, queues = Explanation(reading, grid, parameters), QueueExplanation(grid, parameters)
-    web.include_router(explain_routes(context.database, explanation, queues))
-    web.include_router(account_routes(context.database))
-    web.include_router(work_queue_routes(context.database))
-    web.include_router(lost_file_routes(context.database, commands))
-    web.include_router(system_routes())
-    web.include_router(login_routes())
-    web.include_router(workflow_routes())
-    web.include_router(files.router())
+    add_routes(
+        web,
+        submission_routes(context.database, submission, tasks, secrets, telling),
+        task_routes(context.database, tasks, reading),
+        command_routes(context.database, commands),
+        periodic_routes(context.database, series, secrets, telling),
+        task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid),
+        catalogue_routes(context.database, grid, telling),
+        scope_routes(context.database, BuiltInCatalogue()),
+        request_routes(context.database, wishes),
+        config_routes(context.database),
+        token_routes(context.database),
+        explain_routes(context.database, explanation, queues),
+        account_routes(context.database),
+        work_queue_routes(context.database),
+        lost_file_routes(context.database, commands),
+        system_routes(),
+        login_routes(),
+        workflow_routes(),
+        files.router(),
+    )
     web.router.routes.extend(files.routes())
     return web

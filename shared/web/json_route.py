@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import orjson
-from fastapi import Request, params
+from fastapi import APIRouter, FastAPI, Request, params
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 from starlette.responses import Response
@@ -16,6 +16,15 @@ from shared.model.problems import FieldProblem
 from shared.web.intake import PARSED
 from shared.web.json_text import loaded
 from shared.web.problems import WrongRequest
+
+
+def add_routes(web: FastAPI, *routers: APIRouter) -> None:
+    """Add the routes of routers to an application.
+
+    `include_router` would look at the parameters of every route a second time, at the first request for one of them.
+    """
+    for router in routers:
+        web.router.routes.extend(router.routes)
 
 
 class _ParsedRequest(Request):

@@ -25,7 +25,7 @@ from shared.model.problems import InvalidGrid
 from shared.model.steps import Steps
 from shared.snapshot import Snapshot
 from shared.web.envelope import Envelope, refused
-from shared.web.json_route import JsonRoute
+from shared.web.json_route import JsonRoute, add_routes
 from shared.web.slices import in_slices
 
 ANYBODY = require(access.STATES, "user", "pilot", "production", "operator")
@@ -163,7 +163,10 @@ def build_web(
     """Make the service's web application."""
     web = FastAPI(title="Orrery job brokerage")
     web.router.routes.extend(PilotData(database, store).routes())
-    web.include_router(build_routes(database, store))
-    web.include_router(snapshot_routes(database, snapshot))
-    web.include_router(slots_routes(database, slots, parameters))
+    add_routes(
+        web,
+        build_routes(database, store),
+        snapshot_routes(database, snapshot),
+        slots_routes(database, slots, parameters),
+    )
     return web

@@ -24,6 +24,7 @@ from services.job_dispatch.api.legacy_methods import LegacyMethod, forms_of, rou
 from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.requests import FAILED
 from shared.web.intake import SEAT, Crowded, Room
+from shared.web.json_route import add_routes
 from shared.web.panda_paths import why_not
 from shared.web.whole_answers import answer_json
 
@@ -96,7 +97,7 @@ def make_web(
 ) -> FastAPI:
     """Routes and the document that describes them."""
     web = DispatchWeb(title=TITLE, docs_url="/docs", redoc_url=None)
-    web.include_router(jobs.router())
+    add_routes(web, jobs.router())
     web.give_way([*pilots, *routes_of(legacy)], forms_of(legacy), direct)
 
     def openapi() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
-from shared.web.json_route import JsonRoute
+from shared.web.json_route import JsonRoute, add_routes
 
 Anyone = Annotated[Caller, Depends(require(access.STATES))]
 Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
@@ -73,7 +73,7 @@ def web_application(database: Database) -> FastAPI:
     router.post("/load")(routes.load)
     router.post("/set")(routes.set)
     router.post("/remove")(routes.remove)
-    web.include_router(router)
+    add_routes(web, router)
     return web
 
 
