@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from shared.auth import Caller
@@ -25,16 +25,17 @@ class OfVo(Protocol):
 P = TypeVar("P", bound=OfVo)
 
 
-def told_world(world: WorldFile, people: frozenset[str], caller: Caller) -> WorldFile:
-    """The world without what names people besides `people`, and without what belongs to VOs of others.
+def told_world(world: WorldFile, people: Mapping[str, bool], caller: Caller) -> WorldFile:
+    """Leave out what names people besides `people`, and what belongs to VOs of others.
 
+    `people`: by name whether they submit themselves: what is known of them for all VOs is told of these alone.
     Numbers stay as they are, so that decisions on tasks of the caller's VOs do, too.
     """
     parameters = [one for one in world.parameters if is_told(caller, one.component, one.key, one.vo)]
     return world.model_copy(
         update={
             "statistics": _without_names(world.statistics, people, caller),
-            "user_usage": {name: usage for name, usage in world.user_usage.items() if name in people},
+            "user_usage": {name: usage for name, usage in world.user_usage.items() if people.get(name)},
             "user_usage_of_vos": _of_vos(world.user_usage_of_vos, caller),
             "user_groups": _of_vos(world.user_groups, caller),
             "group_corrections": _of_vos(world.group_corrections, caller),
@@ -48,7 +49,7 @@ def _of_vos(parts: Iterable[P], caller: Caller) -> list[P]:
     return [one for one in parts if not one.vo or PRODUCTION.allows(caller, Whose.of(None, one.vo))]
 
 
-def _without_names(counted: Iterable[JobsCounted], people: frozenset[str], caller: Caller) -> list[JobsCounted]:
+def _without_names(counted: Iterable[JobsCounted], people: Container[str], caller: Caller) -> list[JobsCounted]:
     """Jobs of others are counted together, under no name; of all other VOs as of one."""
     found: dict[JobsCounted, tuple[int, int]] = {}
     for one in counted:

@@ -36,7 +36,7 @@ async def save_world(connection: asyncpg.Connection, caller: Caller) -> WorldFil
         links = [tuple(row) for row in await reader.SQL.rows(connection, "network_metrics")]
         people = None if reach.is_all else await _rows(SQL, connection, "people_of_world", **reach._asdict())
     world = await asyncio.to_thread(_put_together, parts, links)
-    return world if people is None else told_world(world, frozenset(row["user_name"] for row in people), caller)
+    return world if people is None else told_world(world, {row["user_name"]: row["submits"] for row in people}, caller)
 
 
 def _put_together(parts: dict[str, Any], links: list[tuple[Any, ...]]) -> WorldFile:

@@ -88,11 +88,13 @@ HAVING bool_or(orrery_may_read(t.user_name, t.vo, :reader::text, :own_vos::text[
 ORDER BY t.working_group, vo;
 
 -- name: people_of_world
--- Whoever has live tasks that the reader may have in full: of them names, quotas and usage are told. Index tasks_live.
+-- Whoever has live tasks that the reader may have in full: their names are told, and quotas and usage of those who
+-- submitted one themselves. Index tasks_live.
 -- told by: PRODUCTION
-SELECT DISTINCT user_name FROM tasks
+SELECT user_name, coalesce(bool_or(submitted_by = user_name), false) AS submits FROM tasks
 WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
-  AND orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]);
+  AND orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[])
+GROUP BY user_name;
 
 -- name: users_of_world
 -- Disk quota and use of each user, for a VO or ('') for all.

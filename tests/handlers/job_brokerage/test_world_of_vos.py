@@ -24,11 +24,15 @@ Asked = Callable[..., Any]
 
 @pytest.fixture
 async def world_for(context: Context, database: Database, authority: Authority) -> Asked:
-    """The world as somebody gets it; ada and carl have a task of atlas, bob one of cms."""
+    """The world as somebody gets it; ada and carl have a task of atlas, bob one of cms; chief submitted one as dan."""
     await load_grid(database)
     async with database.read() as connection:
+        await rows.task(connection, user_name="dan", vo="atlas", status="running", submitted_by="chief")
+        await rows.insert(connection, "users", {"user_name": "dan", "disk_quota_gb": 7.0})
         for name, vo, status in (("ada", "atlas", "running"), ("carl", "atlas", "done"), ("bob", "cms", "ready")):
-            await rows.task(connection, user_name=name, vo=vo, status=status, working_group=f"group-of-{vo}")
+            await rows.task(
+                connection, user_name=name, submitted_by=name, vo=vo, status=status, working_group=f"group-of-{vo}"
+            )
             await rows.insert(connection, "users", {"user_name": name, "disk_quota_gb": 7.0})
             counted = {"queue": "Q_ALPHA", "resource_type": "SCORE", "gshare": "MC", "status": "running"}
             await rows.insert(
@@ -73,9 +77,9 @@ async def test_production_gets_people_of_its_vo_and_numbers_of_all(world_for: As
 
 async def test_operators_and_production_of_every_vo_get_everything(world_for: Asked) -> None:
     whole = (await world_for("olga", "operator"))["data"]
-    assert set(whole["user_usage"]) == {"ada", "bob", "carl"} and len(whole["parameters"]) == 4
+    assert set(whole["user_usage"]) == {"ada", "bob", "carl", "dan"} and len(whole["parameters"]) == 4
     every = (await world_for("chief", "production"))["data"]
-    assert every["statistics"] == whole["statistics"] and set(every["user_usage"]) == {"ada", "bob", "carl"}
+    assert every["statistics"] == whole["statistics"] and set(every["user_usage"]) == {*whole["user_usage"]}
 
 
 async def test_outcomes_of_tasks_of_other_vos_are_told_together_and_groups_by_vo(

@@ -204,7 +204,8 @@ async def test_lists_show_groups_and_users_of_the_callers_vos(
     for vo in ("demo", "other"):
         assert (await post(operator, "group/set", {"name": f"of-{vo}", "vo": vo}))["success"]
     await define(database, service, producer, production("one"))
-    [owner] = [row["user_name"] for row in await rows_of(database, "SELECT DISTINCT user_name FROM tasks")]
+    [owner] = [row["user_name"] for row in await rows_of(database, "SELECT user_name FROM tasks")]
+    await define(database, service, producer, production("two", userName="stranger"))
     for name in (owner, "stranger"):
         assert (await post(operator, "user/set", {"user_name": name}))["success"]
     async with client_of(service, authority, "prodteam", "production", "demo") as of_demo:

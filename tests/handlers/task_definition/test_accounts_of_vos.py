@@ -50,11 +50,14 @@ async def test_a_record_is_told_to_its_user_to_production_of_its_vo_and_to_opera
     assert await told(service, authority, "operations", "operator", "cms") == every
 
 
-async def test_what_is_said_for_all_vos_is_told_to_production_where_the_user_has_tasks(
+async def test_what_is_said_for_all_vos_is_told_to_production_where_the_user_has_submitted(
     database: Database, service: Service, authority: Authority, accounts: None
 ) -> None:
     async with database.read() as connection:
-        await task(connection, task_id=7, user_name="eve", vo="cms")
+        await task(connection, task_id=6, user_name="eve", vo="cms", submitted_by="chief")
+    assert ("eve", "") not in await told(service, authority, "chief", "production", "cms"), "anybody's name may be used"
+    async with database.read() as connection:
+        await task(connection, task_id=7, user_name="eve", vo="cms", submitted_by="eve")
     assert ("eve", "") in await told(service, authority, "chief", "production", "cms")
     assert ("eve", "") not in await told(service, authority, "chief", "production", "atlas")
 

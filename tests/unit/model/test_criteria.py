@@ -44,7 +44,7 @@ def test_criteria_hold_as_in_sql(text: str, variables: str, expected: bool) -> N
     ("text", "variables", "said"),
     [
         ("status = 'running'", "", "column 1: unknown column status; allowed: prodSourceLabel, workingGroup"),
-        ("coreCount = 1 AND userName = 'x'", "", "column 19: unknown column userName"),
+        ("coreCount = 1 AND ramCount = 1", "", "column 19: unknown column ramCount"),
         ("campaign ~ 'MC.*'", "", "is not allowed; allowed: =, <>"),
         ("lower(campaign) = 'x'", "", "stands where a column must"),
         ("campaign = (SELECT 1)", "", "stands where a value must"),

@@ -121,7 +121,7 @@ def refusal(scope: str, known: Whose | None, writer: NameWriter, vos: Collection
     if known is None:
         if may_take(scope, writer, vos):
             return None
-        is_theirs = scope in takeable_scopes(writer.user_name, writer.vo)
+        is_theirs = not writer.is_owner and scope in takeable_scopes(writer.user_name, writer.vo)
         words = "to take first, by a task of their own" if is_theirs else "to take"
         return "not theirs", f"scope {scope} is {'' if is_theirs else 'not '}{writer.user_name}'s {words}"
     if known.vo and known.vo != writer.vo and (writer.is_of_task or writer.vo):
@@ -160,15 +160,15 @@ def refusals(
                 told = refusal(scope, Whose(known.get(scope, Whose()).owner, vos_outside[one.name]), writer)
             if told is not None:
                 cause, words = told
-                allowed = f"{words}; allowed: {_allowed(known, writer)}"
+                allowed = f"{words}; allowed: {_allowed(known, writer, vos)}"
                 found.append(ForeignName(one.field, repr(one.name), allowed, "", scope, one.name, cause))
                 break
     return found
 
 
-def _allowed(known: Mapping[str, Whose], writer: NameWriter) -> str:
+def _allowed(known: Mapping[str, Whose], writer: NameWriter, vos: Collection[str]) -> str:
     plain, with_vo = own_scopes(writer.user_name, writer.vo)
-    is_open = not writer.vo or refusal(plain, known.get(plain), writer) is None
+    is_open = not writer.vo or refusal(plain, known.get(plain), writer, vos) is None
     own = f"names that begin with {plain if is_open else with_vo}."
     whose = f"the VO {writer.vo}" if writer.vo else "every VO"
     return f"{own}, or with a scope of {whose} or of nobody" if writer.is_producer else own

@@ -27,13 +27,15 @@ DELETE FROM user_groups WHERE name = :name AND vo = :vo;
 
 -- name: users
 -- What is said of users, of one VO or ('') of all, with the VOs that it concerns: its own; of all VOs those, of the
--- asked ones (NULL: '' alone), for which the user has tasks. Index tasks_user.
+-- asked ones (NULL: '' alone), for which the user has submitted tasks: what others submit in a name tells nothing of the
+-- person. Index tasks_user.
 -- told by: MEMBERS
 SELECT u.user_name, u.vo, u.groups, u.grid_pref, u.quota, u.priority_weight, u.cap_running_jobs, u.cap_running_cores,
        u.disk_quota_gb,
        CASE WHEN u.vo <> '' THEN ARRAY[u.vo] WHEN :vos::text[] IS NULL THEN ARRAY['']
             ELSE ARRAY(SELECT v.vo FROM unnest(:vos::text[]) AS v (vo)
-                        WHERE EXISTS (SELECT FROM tasks t WHERE t.user_name = u.user_name AND t.vo = v.vo)) END AS vos
+                        WHERE EXISTS (SELECT FROM tasks t WHERE t.user_name = u.user_name AND t.vo = v.vo
+                                         AND t.submitted_by = t.user_name)) END AS vos
   FROM users u ORDER BY u.user_name, u.vo;
 
 -- name: user
