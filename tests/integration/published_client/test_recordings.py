@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from services.task_definition.tasks.policy.client_defaults import with_client_defaults
+from services.task_definition.tasks.policy.task_spec import parse_task
+from shared.model.dataset_types import ARCHIVE_STREAM, SOURCES_STREAM
 from tests.integration.published_client.person import Person
 from tests.unit.brokerage.conformance import sample
 
@@ -129,3 +132,27 @@ def test_a_recorded_command_line_makes_the_published_program_send_what_was_recor
         said = person.run(given["command"], *given["args"], within=given.get("rundir", "."))
         sent = [] if out is None or name in NOT_OVER_HTTP else out["tasks"]
         assert [plain(one, address) for one in tasks] == [plain(one["task_params"], address) for one in sent], said.text
+
+
+@pytest.mark.parametrize(
+    ("options", "reader"), [([], "build"), (["--bexec", "make"], "build"), (["--noBuild"], "jobs")]
+)
+def test_an_archive_uploaded_before_is_read_by_what_unpacks_it(
+    client_folder: Path, tmp_path: Path, options: list[str], reader: str
+) -> None:
+    """prun --tarBallViaDDM: by the build job, which there is unless it is refused."""
+    installed = tmp_path / "installed" / "etc" / "panda"
+    installed.mkdir(parents=True)
+    (installed / "share").symlink_to(client_folder / "share")
+    own = {"PANDA_SYS": str(tmp_path / "installed"), "PANDA_AUTH": "oidc", "PANDA_AUTH_VO": "atlas"}
+    given = ["--tarBallViaDDM", "user.jdoe.code:code.tgz", "--exec", "sh run.sh", "--outputs", "out.txt"]
+    with recorder() as (address, tasks):
+        person = Person(client_folder, tmp_path, address, {**own, "PANDA_AUTH_ID_TOKEN": token()})
+        person.work_directory()
+        person.run("prun", *given, "--outDS", "user.jdoe.archive", "--nJobs", "2", *options)
+    [sent] = tasks
+    spec = parse_task(with_client_defaults(sent, "https://field/trf", {"run": "runGen", "build run": "buildGen"}))
+    [archive] = [one for one in spec.parameters.job_parameters if one.param_type == "input"]
+    assert (archive.dataset, archive.files, archive.hidden) == ("user.jdoe.code", ["code.tgz"], True)
+    assert archive.value == f"${{{SOURCES_STREAM if reader == 'build' else ARCHIVE_STREAM}}}"
+    assert ("--noTarballDownload" in str(sent.get("buildSpec"))) == (reader == "build")
