@@ -40,6 +40,10 @@ class Expression:
         """Whether it matches from the value's first letter."""
         return _compiled(self.text).match(_bytes(value)) is not None
 
+    def is_found_in(self, value: str) -> bool:
+        """Whether it matches some part of the value."""
+        return _compiled(self.text).search(_bytes(value)) is not None
+
 
 @lru_cache(maxsize=4096)
 def parse_expression(text: str) -> Expression:

@@ -19,6 +19,18 @@ def stands_for_others(dataset: str) -> bool:
     return WILDCARD in dataset or dataset == LATEST_RELEASE
 
 
+#: names that the field's catalogues take (Rucio: schema of data identifiers)
+CATALOGUE_NAMES = "letters, digits, '.', '-' and '_', beginning with a letter or digit"
+_CATALOGUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+#: characters of the name of a file
+MAX_FILE_NAME = 250
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether the field's catalogues take it as the name of a dataset, container or file."""
+    return _CATALOGUE.fullmatch(name) is not None
+
+
 def names_in(value: Any) -> tuple[str, ...]:
     """A list of names, or text separated by commas."""
     if not value:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Literal
 
 from shared.events.jobs import ChangedJob
 from shared.model.job_report import OUT_OF_MEMORY_CODES
+from shared.model.names import CATALOGUE_NAMES, MAX_FILE_NAME, is_plain_name
+from shared.model.outputs_by_expression import MOST_FILES, files_by_expression, told_name
 from shared.states.job import ON_NODE, JobStatus
 
 #: what `job_status` may be; holding and transferring count as heartbeats only
@@ -36,6 +39,8 @@ ENDED_FROM_OUTSIDE = frozenset({1144, 1200, 1201, 1202, 1205, 1206, 1207, 1363})
 MISSING_OUTPUT = 9001
 #: and one with an output whose size or checksum cannot be
 UNUSABLE_OUTPUT = 9002
+#: and the payload wrote files that match the expression of an output and cannot be registered
+UNREGISTRABLE_OUTPUT = 9003
 
 #: fields with impossible values, and files, that a dialog names
 MOST_TOLD = 3
@@ -127,7 +132,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class ExpectedOutput:
-    """A file that a job was made to write; `may_be_absent`: its dataset has allowNoOutput."""
+    """A file that a job was made to write, or those of an expression (`regex|EXPR`).
+
+    `may_be_absent`: its dataset has allowNoOutput.
+    """
 
     lfn: str
     is_log: bool = False
@@ -242,20 +250,47 @@ def _effect(reported: ReportedStatus, status: JobStatus) -> Effect:
 def ending(report: Report, expected: Sequence[ExpectedOutput]) -> tuple[Effect, Blame | None]:
     """What a final report of the job's owner does, and who caused its failure; None where it succeeded.
 
-    Success needs every expected output in the pilot's list, unless its dataset has allowNoOutput; no list is never
-    "all". An output whose size or checksum cannot be is made again (PanDA: Adder). A job whose listed files are to be
-    registered goes to holding: all outputs of one that succeeded, the log of one that failed.
+    Success needs every expected output in the pilot's list, one file or more where it is named by an expression,
+    unless its dataset has allowNoOutput; no list is never "all". An output whose size or checksum cannot be is made
+    again (PanDA: Adder). A job whose listed files are to be registered goes to holding: all outputs of one that
+    succeeded, the log of one that failed.
     """
     listed = report.stored.get("outputs") or {}
     if report.job_status == "failed":
         found: Blame | None = blame(report.stored)
     else:
-        unusable = report.stored.get("unusable_outputs") or {}
-        odd = [f"{one.lfn} ({unusable[one.lfn]})" for one in expected if one.lfn in unusable]
-        missing = [one.lfn for one in expected if one.lfn not in listed and not one.may_be_absent]
-        found = _unusable(odd) if odd else _missing(missing, report.stored) if missing else None
+        found = _wrong_outputs(report.stored, listed, expected)
     has_log = any(one.is_log and one.lfn in listed for one in expected)
     return Effect.HOLDING if found is None or has_log else Effect.FAILED, found
+
+
+def _wrong_outputs(
+    stored: Mapping[str, Any], listed: Mapping[str, Any], expected: Sequence[ExpectedOutput]
+) -> Blame | None:
+    """What keeps the list of a pilot that reported success from being registered."""
+    unusable: Mapping[str, str] = stored.get("unusable_outputs") or {}
+    by_expression = files_by_expression([one.lfn for one in expected], [*listed, *(unusable.keys() - listed.keys())])
+    written = [*(one.lfn for one in expected), *chain.from_iterable(by_expression.values())]
+    if odd := [f"{lfn} ({unusable[lfn]})" for lfn in written if lfn in unusable]:
+        return _unusable(odd)
+    absent = (one for one in expected if one.lfn not in listed and not by_expression.get(one.lfn))
+    if missing := [told_name(one.lfn) for one in absent if not one.may_be_absent]:
+        return _missing(missing, stored)
+    return _unregistrable(by_expression)
+
+
+def _unregistrable(by_expression: Mapping[str, Sequence[str]]) -> Blame | None:
+    """Who wrote files that match an expression and cannot be registered: the payload."""
+    for lfn, files in by_expression.items():
+        bad = [one for one in files if not is_plain_name(one) or len(one) > MAX_FILE_NAME]
+        if bad:
+            allowed = f"names of files: {CATALOGUE_NAMES}, at most {MAX_FILE_NAME} characters"
+            told = f"files that match {told_name(lfn)} have names that cannot be: {_named(bad)}; {allowed}"
+            return Blame("payload", UNREGISTRABLE_OUTPUT, told)
+        if len(files) > MOST_FILES:
+            told = f"{len(files)} files of the job match {told_name(lfn)}; allowed: at most {MOST_FILES}"
+            return Blame("payload", UNREGISTRABLE_OUTPUT, told)
+    return None
 
 
 def _missing(lfns: Sequence[str], stored: Mapping[str, Any]) -> Blame:

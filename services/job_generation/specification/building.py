@@ -42,6 +42,7 @@ from services.job_generation.splitting.limits import totals_of
 from services.job_generation.splitting.middle_names import middle_name_in_outputs, middle_name_of_job
 from shared.model import command_line
 from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES
+from shared.model.outputs_by_expression import is_by_expression, name_until_reported
 from shared.model.priorities import job_priority
 
 NO_TEXTS: Mapping[str, str] = {}
@@ -177,7 +178,7 @@ class Builder:
         if self._format is not None:
             names = {name: distinct(streams[name]) for name in self._format.names if name in streams}
             for one, output in zip(written.named, outputs, strict=True):
-                names[one.template.stream_name] = [output.lfn]
+                names[one.template.stream_name] = [output.told]
             filled = self._format.filled(names, self._texts(own, self._format.names))
             if filled is not None:
                 return filled
@@ -265,7 +266,10 @@ class Builder:
                 merged = self.request.streams[place].get(f"TRN_{one.template.stream_name}", ())
                 found = sum(unit.events or 0 for unit in merged) or None
             dataset = one.dataset
-            outputs.append(Output(dataset.dataset_id, serial.join(one.around_serial), dataset.type, one.scope, found))
+            name = serial.join(one.around_serial)
+            if is_by_expression(name):
+                name = name_until_reported(name, serial)
+            outputs.append(Output(dataset.dataset_id, name, dataset.type, one.scope, found))
         return outputs
 
     def _requirement(self, job: JobInput, queue: QueueFacts) -> Requirement:
@@ -309,7 +313,7 @@ class Builder:
         left_out = self._left_out(own.place)
         for one, output in zip(written.named, outputs, strict=True):
             if one.template.stream_name not in left_out:
-                streams[one.template.stream_name] = [output.lfn]
+                streams[one.template.stream_name] = [output.told]
         return command_line.Values(streams, self._texts(own, command_line.TEXTS_OF_JOBS), datasets, left_out)
 
     def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:

@@ -9,16 +9,22 @@ from typing import NamedTuple
 from services.job_generation.policy.values import Dataset, QueueFacts, Template
 from services.job_generation.specification.job_fields import NO_OUTPUT, NOTHING, guid_of
 from shared.brokerage.output_places import written_storage
+from shared.model.outputs_by_expression import told_name
 
 
 class Output(NamedTuple):
-    """One file that a job will produce."""
+    """One file that a job will produce, or those whose names match an expression."""
 
     dataset_id: int
     lfn: str
     type: str
     scope: str
     n_events: int | None = None
+
+    @property
+    def told(self) -> str:
+        """What its pilot is told for a name."""
+        return told_name(self.lfn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +79,9 @@ def output_fields(
         written, outputs = written_by([one for one, _ in made], queue), [output for _, output in made]
     if not outputs:
         return NO_OUTPUT
-    fields = {**written.fields, "outFiles": ",".join([output.lfn for output in outputs])}
+    fields = {**written.fields, "outFiles": ",".join([output.told for output in outputs])}
     if written.optional:
-        fields["allowNoOutput"] = ",".join([outputs[place].lfn for place in written.optional])
+        fields["allowNoOutput"] = ",".join([outputs[place].told for place in written.optional])
     if written.log is not None:
         log = outputs[written.log].lfn
         fields["logFile"], fields["logGUID"] = log, guid_of(guid_seed, log)

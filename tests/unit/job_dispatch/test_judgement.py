@@ -25,6 +25,7 @@ from services.job_dispatch.policy.reports import (
     judge,
 )
 from shared.model.job_report import JobReport
+from shared.model.outputs_by_expression import files_by_expression
 from shared.states import JOB, Owner
 from shared.states.job import LIVE, MEANINGS
 
@@ -154,6 +155,56 @@ def test_success_needs_every_expected_output_in_the_list_and_no_list_is_never_al
     if missing:
         assert blamed is not None and (blamed.source, blamed.code) == ("pilot", MISSING_OUTPUT)
         assert blamed.dialog.endswith(f"missing in the pilot's list: {missing}")
+
+
+BY_EXPRESSION = ExpectedOutput(r"regex|a.*\.root|000007")
+
+
+@pytest.mark.parametrize(
+    ("listed", "code", "said"),
+    [
+        (("a1.root", "log"), None, ""),
+        (("a1.root", "xa2.root.1", "log", "c.txt"), None, ""),  # found anywhere in the name, as in the field
+        (("log",), 9001, r"missing in the pilot's list: regex|a.*\.root"),
+        (("b.root", "a.txt", "log"), 9001, r"missing in the pilot's list: regex|a.*\.root"),
+        (("out.a.root", "log"), 9001, r"missing in the pilot's list: regex|a.*\.root"),  # an output by itself
+        ((r"regex|a.*\.root", "log"), 9003, r"have names that cannot be: regex|a.*\.root; names of files: letters"),
+        (("a b.root", "a1.root", "log"), 9003, "have names that cannot be: a b.root; names of files: letters, digits"),
+        (("a" + "x" * 250 + ".root", "log"), 9003, "at most 250 characters"),
+        ((*(f"a{n}.root" for n in range(1000)), "log"), None, ""),
+        ((*(f"a{n}.root" for n in range(1001)), "log"), 9003, r"1001 files of the job match regex|a.*\.root; allowed"),
+    ],
+)
+def test_an_output_by_expression_is_each_file_of_the_list_in_whose_name_it_is_found(
+    listed: tuple[str, ...], code: int | None, said: str
+) -> None:
+    report = Report(1, "finished", 1, {"outputs": {lfn: {} for lfn in listed}})
+    named = [ExpectedOutput("out.a.root")] if "out.a.root" in listed else []
+    found, blamed = ending(report, [BY_EXPRESSION, *named, LOG])
+    assert found is Effect.HOLDING
+    assert (None if blamed is None else blamed.code) == code
+    if blamed is not None:
+        assert said in blamed.dialog
+        assert blamed.source == ("payload" if code == 9003 else "pilot")
+
+
+def test_a_file_belongs_to_the_first_expression_that_is_found_in_its_name() -> None:
+    assert files_by_expression(["regex|root|000001", "regex|a|000001", "b.root"], ["a.root", "a.txt", "b.root"]) == {
+        "regex|root|000001": ["a.root"],
+        "regex|a|000001": ["a.txt"],
+    }
+
+
+def test_nothing_matches_an_expression_and_that_is_allowed() -> None:
+    report = Report(1, "finished", 1, {"outputs": {"log": {}}})
+    assert ending(report, [replace(BY_EXPRESSION, may_be_absent=True), LOG]) == (Effect.HOLDING, None)
+
+
+def test_a_file_that_matches_an_expression_and_whose_size_cannot_be_is_made_again() -> None:
+    stored = {"outputs": {"a1.root": {}, "log": {}}, "unusable_outputs": {"a2.root": "fsize -1"}}
+    _, blamed = ending(Report(1, "finished", 1, stored), [BY_EXPRESSION, LOG])
+    assert blamed is not None and (blamed.source, blamed.code) == ("pilot", 9002)
+    assert "a2.root (fsize -1)" in blamed.dialog
 
 
 def test_a_job_without_expected_outputs_succeeds_without_a_list() -> None:

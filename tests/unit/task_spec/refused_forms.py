@@ -128,9 +128,27 @@ BETWEEN: dict[str, Form] = {
         an_input("a b," + "s" * 40 + ":x,%%INDS%%,s?:y," + "d" * 300, value="nothing"), an_input("", stream="IN"),
         {"type": "template", "value": "${OTHER}"}, an_input(stream="S" * 30), an_input(stream="IN"),
         an_input(files=["%%FILES%%"]),
-        output("a", value="a/b ${SN}", dataset="x,y"), output("b", value="regex|a"), output("c", value="--o=c"),
+        output("a", value="a/b ${SN}", dataset="x,y"), output("b", value="regex|a("), output("c", value="--o=c"),
         output("d", value="--o=" + "d" * 300 + "${SN}"), output("e", value="--o=e?.${SN}", dataset="a.b c"),
     ]},
+    "outputs by expressions": {"jobParameters": [
+        an_input(), output("a", value="regex|a", hidden=True), output("b", value="regex|a", hidden=True),
+        output("c", value="regex|", hidden=True), output("d", value="regex|a{1,2} b", hidden=True),
+        output("e", value="regex|(?!a)", hidden=True), output("f", value="regex|" + "f" * 300, hidden=True),
+    ], "log": {**log("a"), "value": "regex|log"}},
+    "outputs by an expression that are merged": {
+        "mergeOutput": True, "jobParameters": [an_input(), output("a", value="regex|a", hidden=True)],
+    },
+    "outputs by an expression of the event service": {
+        "nEventsPerWorker": 3, "jobParameters": [an_input(), output("a", value="regex|a", hidden=True)],
+    },
+    "outputs by an expression of copies": {
+        "useJobCloning": "runonce", "jobParameters": [an_input(), output("a", value="regex|a", hidden=True)],
+    },
+    "an XML of outputs by an expression": {
+        "nFilesPerJob": None, "loadXML": _XML.format(dataset="mc.evnt", name="a"),
+        "jobParameters": [an_input(), output("a", value="regex|a", hidden=True)],
+    },
     "an XML of another dataset": {
         "nFilesPerJob": None, "loadXML": _XML.format(dataset="mc.other", name="a"),
         "jobParameters": [an_input(), output("a"), output("b")],

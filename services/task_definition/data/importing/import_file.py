@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from services.task_definition.data.importing.long_records import Names, checked, in_parts
-from services.task_definition.data.policy.allowed_names import CATALOGUE_NAMES, SCOPES, is_catalogue_name, is_scope
-from shared.model.names import bare_name
+from services.task_definition.data.policy.allowed_names import SCOPES, is_catalogue_name, is_scope
+from shared.model.names import CATALOGUE_NAMES, bare_name
 from shared.model.problems import Problem
 from shared.model.steps import Steps, at_once
 from shared.web.slices import freed

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 
-_CATALOGUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+from shared.model.names import is_plain_name
+
 _SCOPE = re.compile(r"[A-Za-z0-9._-]+")
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:+=@-]*")
 _PUT_IN_LATER = re.compile(r"\$\{[^{}]*\}|\$[A-Za-z][A-Za-z0-9_]*")
 
-CATALOGUE_NAMES = "letters, digits, '.', '-' and '_', beginning with a letter or digit"
 TASK_NAMES = "letters, digits and . _ - / : + = @, beginning with a letter or digit, without a part '.' or '..'"
 SCOPES = "a scope of letters, digits, '.', '-' and '_'"
 
 
 def is_catalogue_name(name: str) -> bool:
     """Whether a dataset, container (without its slash) or file may be called so."""
-    return _CATALOGUE.fullmatch(_PUT_IN_LATER.sub("x", name)) is not None
+    return is_plain_name(_PUT_IN_LATER.sub("x", name))
 
 
 def is_scope(name: str) -> bool:

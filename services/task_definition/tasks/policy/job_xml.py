@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from services.task_definition.data.policy.allowed_names import CATALOGUE_NAMES, is_catalogue_name
+from services.task_definition.data.policy.allowed_names import is_catalogue_name
 from services.task_definition.tasks.policy.event_service import states_event_service
 from services.task_definition.tasks.policy.task_parameters.table import TaskParameters, json_name
 from services.task_definition.tasks.policy.task_spec_items import Item
 from shared.model.job_xml import BadJobXml, JobXml, XmlJob, read_job_xml
-from shared.model.names import bare_name
+from shared.model.names import CATALOGUE_NAMES, MAX_FILE_NAME, bare_name
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
-#: characters of the name of a file
-MAX_FILE_NAME = 250
 _SHOWN = 60
 #: what else would cut the input, choose files of it, or read outputs that each job names for itself
 _CONTRADICT = (

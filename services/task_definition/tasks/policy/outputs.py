@@ -105,14 +105,16 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
 
 def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
     """What `job_parameters_templates` holds: the texts of normal and merge jobs with placeholders left in."""
-    named = {item.file_name_template(): stream for stream, _, item in _streams(spec)}
+    # an expression stays in the text as it is
+    items = [(stream, item) for stream, _, item in _streams(spec) if not item.is_by_expression]
+    named = {item.file_name_template(): stream for stream, item in items}
     parts: list[str] = []
     uses_event_service = events_per_range(spec.parameters) is not None
     for item in spec.parameters.job_parameters:
         if item.hidden or (item.es_only and not uses_event_service):
             continue
         text = item.value
-        if item.param_type in FINAL_OUTPUT_TYPES:
+        if item.param_type in FINAL_OUTPUT_TYPES and not item.is_by_expression:
             text = text.replace(item.file_name_template(), f"${{{named[item.file_name_template()]}}}")
         parts.append(_with_streams(text, named) + (" " if item.padding else ""))
     merge = spec.parameters.merge_spec
@@ -137,6 +139,7 @@ def _file_name(spec: TaskSpec, item: Item) -> str:
     name = item.file_name_template()
     if (
         spec.is_analysis
+        or item.is_by_expression
         or spec.parameters.load_xml is not None
         or _ATTEMPT.search(name)
         or name.endswith(_UNMERGED_END)

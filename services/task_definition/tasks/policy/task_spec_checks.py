@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from services.task_definition.data.policy.allowed_names import (
-    CATALOGUE_NAMES,
     SCOPES,
     TASK_NAMES,
     is_catalogue_name,
@@ -15,6 +14,7 @@ from services.task_definition.data.policy.allowed_names import (
 )
 from services.task_definition.tasks.policy.event_service import event_service_problems, states_event_service
 from services.task_definition.tasks.policy.job_xml import job_xml_problems
+from services.task_definition.tasks.policy.outputs_by_expression import by_expression_problems, expression_problems
 from services.task_definition.tasks.policy.placeholder_checks import placeholder_problems, unknown_yet_problems
 from services.task_definition.tasks.policy.points import point_problems
 from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
@@ -24,7 +24,7 @@ from services.task_definition.tasks.policy.task_spec_items import PLACEHOLDER, S
 from services.task_definition.tasks.policy.task_spec_parts import Form, as_far_as_readable
 from shared.model.architecture import InvalidArchitecture, parse_architecture, platform_and_image
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
-from shared.model.names import UNMERGED_PREFIX, WILDCARD, scope_of
+from shared.model.names import CATALOGUE_NAMES, UNMERGED_PREFIX, WILDCARD, scope_of
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
 from shared.model.task_spec_problems import problem
@@ -33,8 +33,6 @@ from shared.model.units import UnknownUnit, parse_cpu_time, parse_io, parse_outp
 MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
 #: a dataset of a site has its number behind the name, and one in a container of its own name that of its task
 MAX_NUMBERS = 2 * len(".1234567890123456789")
-#: how the field's client begins the value of an output that is an expression (prun --outputs "regex|...")
-_BY_EXPRESSION = "regex|"
 Check = Callable[[TaskParameters], Iterable[FieldProblem | None]]
 
 
@@ -297,14 +295,12 @@ def _output(name: str, item: Item) -> Iterable[FieldProblem]:
     if len(item.datasets()) != 1:
         yield problem(f"{name}.dataset", item.dataset, "allowed: exactly one dataset")
     yield from _dataset_names(name, item)
-    template = item.file_name_template()
-    if item.value.startswith(_BY_EXPRESSION):
-        told = "files whose names follow from an expression are not registered by this version: name each file, or let"
-        yield problem(f"{name}.value", item.value, f"{told} the job pack them into one (tar) and name that")
+    template, limit = item.file_name_template(), MAX_FILE_TEMPLATE - len(UNMERGED_PREFIX)
+    if item.is_by_expression:
+        yield from expression_problems(f"{name}.value", item, limit)
         return
     if not SERIAL_NUMBER.search(template):
         yield problem(f"{name}.value", item.value, "allowed: a file name with ${SN} or ${SN/P}, after the last '='")
-    limit = MAX_FILE_TEMPLATE - len(UNMERGED_PREFIX)
     if len(template) > limit:
         yield problem(f"{name}.value", template, f"allowed: a file name of at most {limit} characters")
     if "/" in template.replace("${SN/P}", "") or any(one.isspace() for one in template):
@@ -332,5 +328,5 @@ _CHECKS: tuple[Check, ...] = (
     *_UNITS, _architecture, _input, _most_cores, _most_failures, _files_of_a_job, _growing_boundaries,
     _dynamic_number_of_events, _short_input, _short_output, _order, _copied_or_read, _one_unit_of_memory,
     _middle_names, unknown_yet_problems, event_service_problems, point_problems, job_xml_problems, segment_problems,
-    _name,
+    by_expression_problems, _name,
 )  # fmt: skip

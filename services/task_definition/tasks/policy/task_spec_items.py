@@ -15,6 +15,7 @@ from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.names import bare_name
+from shared.model.outputs_by_expression import is_by_expression
 from shared.task.types import Flag, LongText, at_most, comma_list
 
 ParamType = Literal["input", "pseudo_input", "output", "log", "number"]
@@ -168,8 +169,15 @@ class Item(BaseModel):
         found = PLACEHOLDER.search(self.value)
         return found.group(1) if found else otherwise
 
+    @property
+    def is_by_expression(self) -> bool:
+        """Whether its files are those whose names match an expression (regex|...)."""
+        return is_by_expression(self.value)
+
     def file_name_template(self) -> str:
-        """Of an output: what follows the last ``=`` in its value."""
+        """Of an output: what follows the last ``=`` in its value; all of an expression (regex|...)."""
+        if self.is_by_expression:
+            return self.value
         return self.value.rpartition("=")[2].strip().strip("\"'")
 
     @property
