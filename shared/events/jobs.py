@@ -216,16 +216,18 @@ class OutputsProduced(JobsEvent):
 class OutputsRegistered(Event):
     """The catalogue knows the outputs of these holding jobs.
 
-    ``without_storage_job_ids`` are holding jobs whose outputs are at no storage that is known, and were not registered.
+    Not registered are those of ``without_storage_job_ids``, whose outputs are at no storage that is known, and of
+    ``names_taken_job_ids``, which wrote files under names that other files have (outputs by expression).
     """
 
     shares_transaction: ClassVar[bool] = True
     job_ids: tuple[int, ...]
     without_storage_job_ids: tuple[int, ...] = ()
+    names_taken_job_ids: tuple[int, ...] = ()
 
     @property
     def n_subjects(self) -> int:
-        return max(1, len(self.job_ids) + len(self.without_storage_job_ids))
+        return max(1, len(self.job_ids) + len(self.without_storage_job_ids) + len(self.names_taken_job_ids))
 
     @property
     def merge_key(self) -> Hashable:
@@ -233,7 +235,7 @@ class OutputsRegistered(Event):
 
     @classmethod
     def joined(cls, events: Sequence[Self]) -> Self:
-        fields = ("job_ids", "without_storage_job_ids")
+        fields = ("job_ids", "without_storage_job_ids", "names_taken_job_ids")
         return events[0].model_copy(update={field: all_of(events, field) for field in fields})
 
 

@@ -39,6 +39,7 @@ _TD, _JG = Owner.TASK_DEFINITION, Owner.JOB_GENERATION
 TRANSITIONS: tuple[Transition, ...] = (
     *arrows([None], ["ready", "pending", "staging", "missing", "broken"], "contents loaded", _TD),
     *arrows([None], ["defined", "running"], "output of a generated job", _JG),
+    Transition(None, "defined", "further file of an output by expression", _TD),
     Transition(None, "ready", "pseudo input made for a job", _JG),
     Transition(None, "running", "pseudo input made for a job", _JG),
     *arrows(["pending", "staging", "missing"], ["ready"], "became available", _TD),

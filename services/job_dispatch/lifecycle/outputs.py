@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.outputs import HeldOutput, HoldingJob, OutputTransfer, plan_outputs
-from services.job_dispatch.policy.reports import Blame
+from services.job_dispatch.policy.reports import Blame, name_taken
 from services.job_dispatch.store.jobs import JobOutput, LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
 from shared.brokerage.output_places import kept_storage, must_move, storage_of_file
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, TransfersRequested
+from shared.events import IDS_OF_EVENT, OutputsProduced, TransfersRequested
 from shared.model.analysis import is_analysis
 from shared.model.batches import batches
 from shared.model.grid import Grid
@@ -91,6 +91,19 @@ class Outputs:
         await self._lifecycle.to(
             work, jobs, sorted(jobs), "failed", reason="its queue has no storage for output", blames=blames
         )
+
+    async def names_taken(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
+        """End holding jobs that wrote files under names which others have. Of the job the log alone is registered."""
+        locked = await self._store.lock_jobs(work.connection, job_ids)
+        jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
+        taken: dict[int, list[str]] = {job_id: [] for job_id in sorted(jobs)}
+        for row in await self._store.taken_names(work.connection, sorted(jobs)):
+            taken[row["job_id"]].append(row["lfn"])
+        blames = {job_id: name_taken(names) for job_id, names in taken.items()}
+        reason = "its files have names that others have"
+        await self._lifecycle.to(work, jobs, sorted(jobs), "failed", reason=reason, blames=blames)
+        for some in batches(sorted(jobs), IDS_OF_EVENT):
+            work.emit(OutputsProduced(job_ids=tuple(some)))
 
     async def arrived(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
         """End transferring jobs whose outputs are all where they are kept."""

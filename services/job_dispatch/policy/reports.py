@@ -293,6 +293,12 @@ def _unregistrable(by_expression: Mapping[str, Sequence[str]]) -> Blame | None:
     return None
 
 
+def name_taken(lfns: Sequence[str]) -> Blame:
+    """Who wrote files for an expression under names that other files have: the payload."""
+    told = f"names that other files of the task or its datasets have: {_named(lfns)}"
+    return Blame("payload", UNREGISTRABLE_OUTPUT, f"{told}; allowed: names that no other job writes")
+
+
 def _missing(lfns: Sequence[str], stored: Mapping[str, Any]) -> Blame:
     dialog = f"expected output missing in the pilot's list: {_named(lfns)}{_not_understood(stored)}"
     return Blame("pilot", MISSING_OUTPUT, dialog)

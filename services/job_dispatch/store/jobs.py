@@ -212,6 +212,10 @@ class Store:
             found.setdefault(row["job_id"], []).append(one)
         return found
 
+    async def taken_names(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
+        """Read (job, name) of files that jobs report and that are files of others."""
+        return list(await SQL.rows(connection, "taken_names", job_ids=list(job_ids))) if job_ids else []
+
     async def stored_reports(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, StoredReport]:
         rows = await SQL.rows(connection, "stored_reports", job_ids=list(job_ids))
         return {row["job_id"]: StoredReport(row["state"], row["report"]) for row in rows}

@@ -95,6 +95,19 @@ SELECT f.out_job_id AS job_id, f.lfn, d.dataset_id, d.storage_token, d.destinati
  WHERE f.out_job_id = ANY(:job_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
  ORDER BY f.out_job_id, f.file_id;
 
+-- name: taken_names
+-- Files that these jobs report and that are files of others: of another job of the task, or of the catalogue.
+-- Index task_files_unit.
+SELECT j.job_id, o.lfn
+  FROM jobs j JOIN job_reports r USING (job_id) CROSS JOIN LATERAL jsonb_object_keys(r.report -> 'outputs') o (lfn)
+ WHERE j.job_id = ANY(:job_ids::bigint[]) AND EXISTS (
+       SELECT FROM task_datasets d LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
+        WHERE d.task_id = j.task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+          AND (EXISTS (SELECT FROM task_files f
+                        WHERE f.dataset_id = d.dataset_id AND f.lfn = o.lfn AND f.out_job_id <> j.job_id)
+               OR EXISTS (SELECT FROM catalogue.files k WHERE k.dataset_id = c.dataset_id AND k.lfn = o.lfn)))
+ ORDER BY j.job_id, o.lfn;
+
 -- name: input_facts
 -- Per job and input dataset: how much of it the job reads, and how much of that is at the queue's storages.
 SELECT need.job_id, need.dataset_id, need.dataset_name, need.n_files, need.n_bytes,

@@ -14,6 +14,7 @@ from typing import Any
 
 import asyncpg
 
+from services.task_definition.data.naming import name_outputs
 from services.task_definition.data.policy.transfers import (
     CLOSENESS_KEY,
     THROUGHPUT_KEYS,
@@ -73,6 +74,10 @@ class Data:
         a catalogue outside they are registered there first.
         """
         job_ids = await self._first_copies(work, event.job_ids)
+        if late := await name_outputs(work.connection, job_ids):
+            job_ids = [job_id for job_id in job_ids if job_id not in late]
+            for some in batches(late, IDS_OF_EVENT):
+                work.emit(OutputsRegistered(job_ids=(), names_taken_job_ids=tuple(some)))
         jobs = await self._jobs(work.connection, job_ids)
         outside = {row["job_id"]: (row["task_id"], row["vo"]) for row in jobs if self._wishes.is_outside(row["vo"])}
         await self._wishes.add_files(work, outside)

@@ -16,7 +16,7 @@ CREATE TABLE task_datasets (
     stream_name varchar(20),                   -- the placeholder of its files: IN, OUTPUT0, LOG0, RNDMSEED, ...
     master_id bigint,                          -- the first master, of secondary input; NULL: this is a master
     provenance_id bigint,                      -- the input that outputs are made from
-    template_id bigint,                        -- the final dataset that unmerged output goes to
+    template_id bigint,                        -- the final dataset that unmerged output goes to, or the template that the dataset of a site was made from
     attributes jsonb NOT NULL DEFAULT '{}',    -- nosplit, repeat, ratio, offset, ... as the task says
     vo varchar(16),                            -- VO
 
@@ -148,7 +148,7 @@ CREATE TABLE output_templates (
     out_temp_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
     task_id bigint NOT NULL REFERENCES tasks,              -- the task
     dataset_id bigint NOT NULL REFERENCES task_datasets,   -- the dataset the files go to
-    file_name_template varchar(256) NOT NULL,  -- the name, with ${SN} or ${SN/P} for the number
+    file_name_template varchar(256) NOT NULL,  -- the name, with ${SN} or ${SN/P} for the number; or an expression: regex|...
     source_name varchar(256),                  -- kept from the specification; drives nothing
     serial_nr bigint NOT NULL DEFAULT 1,       -- the next number to give
     max_serial_nr bigint,                      -- kept from the specification; drives nothing

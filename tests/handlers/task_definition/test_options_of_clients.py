@@ -24,7 +24,6 @@ RECORDED = {one["in"]["name"]: one for one in sample("client_visible")["cases"] 
 #: what this version does not carry out -> what its user is told
 REFUSED = {
     "ph_n": "hpoRequestData.executable = 'docker': the steering container, which proposes points by the losses of",
-    "prun_out_regex_suffix": "files whose names follow from an expression are not registered by this version",
 }
 #: split rules that an option of these cases makes; None: it makes none
 RULES: dict[str, dict[str, Any]] = {

@@ -12,6 +12,49 @@ SELECT f.out_job_id AS job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log
    AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
  ORDER BY f.file_id;
 
+-- name: outputs_by_expression
+-- Outputs of holding jobs that reported success, of which one or more is named by an expression; locked as others lock
+-- them before they count. Index task_files_producer.
+SELECT f.out_job_id AS job_id, f.task_id, f.file_id, f.lfn, r.report -> 'outputs' AS outputs
+  FROM task_files f JOIN jobs j ON j.job_id = f.out_job_id JOIN job_reports r ON r.job_id = j.job_id
+ WHERE f.out_job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' AND r.state = 'finished'
+   AND EXISTS (SELECT FROM task_files e WHERE e.out_job_id = f.out_job_id AND e.lfn LIKE :begins)
+ ORDER BY f.file_id FOR NO KEY UPDATE OF f;
+
+-- name: lock_names
+-- One at a time gives names to outputs of a task.
+SELECT pg_advisory_xact_lock(hashtext('names_of_outputs'), hashint8(task_id))
+  FROM (SELECT task_id FROM unnest(:task_ids::bigint[]) AS t (task_id) ORDER BY task_id) sorted;
+
+-- name: taken_names
+-- Of these names, those that an output of the task has, or a file that the catalogue knows in its datasets.
+-- Index task_files_unit.
+SELECT n.task_id, n.lfn
+  FROM unnest(:task_ids::bigint[], :lfns::text[]) AS n (task_id, lfn)
+ WHERE EXISTS (
+       SELECT FROM task_datasets d LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
+        WHERE d.task_id = n.task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+          AND (EXISTS (SELECT FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.lfn = n.lfn)
+               OR EXISTS (SELECT FROM catalogue.files k WHERE k.dataset_id = c.dataset_id AND k.lfn = n.lfn)));
+
+-- name: name_outputs
+-- Outputs are called as the first file that was written for them.
+UPDATE task_files f SET lfn = n.lfn
+  FROM unnest(:file_ids::bigint[], :lfns::text[]) AS n (file_id, lfn)
+ WHERE f.file_id = n.file_id;
+
+-- name: add_outputs
+-- Further files that were written for outputs, each in the dataset of its output.
+WITH added AS (
+    INSERT INTO task_files (dataset_id, task_id, lfn, type, scope, status, out_job_id)
+    SELECT f.dataset_id, f.task_id, n.lfn, f.type, f.scope, 'defined', f.out_job_id
+      FROM unnest(:file_ids::bigint[], :lfns::text[]) WITH ORDINALITY AS n (file_id, lfn, place)
+      JOIN task_files f USING (file_id) ORDER BY n.place
+    RETURNING dataset_id)
+UPDATE task_datasets d SET n_files = d.n_files + a.n_files
+  FROM (SELECT dataset_id, count(*)::int AS n_files FROM added GROUP BY dataset_id ORDER BY dataset_id) a
+ WHERE d.dataset_id = a.dataset_id;
+
 -- name: holding_jobs
 -- Of these jobs, those that wait for their outputs to be registered, with what their pilots reported.
 SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.report, r.state AS reported_state,

@@ -71,7 +71,7 @@ SELECT f.task_id, 'file' AS entity, min(f.file_id) AS entity_id,
 
 -- name: i11_serial_number_behind
 -- The next serial number of a dataset's templates is beyond the files made from them. The outputs that a job names for
--- itself (loadXML) share one number.
+-- itself (loadXML) share one number, and so do the files of an output by expression.
 SELECT d.task_id, 'dataset' AS entity, d.dataset_id AS entity_id,
        format('dataset %s (%s) has %s files, but its templates gave only %s serial numbers', d.dataset_id,
               d.dataset_name, c.n_rows, s.given) AS sentence
@@ -80,7 +80,10 @@ SELECT d.task_id, 'dataset' AS entity, d.dataset_id AS entity_id,
                        WHERE o.task_id = d.task_id AND o.dataset_id = d.dataset_id) s
   CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM task_parameters p WHERE p.task_id = d.task_id
                                         AND p.task_parameters -> 'loadXML' IS NOT NULL) AS of_xml) t
-  CROSS JOIN LATERAL (SELECT CASE WHEN t.of_xml THEN count(DISTINCT f.out_job_id) ELSE count(*) END AS n_rows
+  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM output_templates o WHERE o.dataset_id = d.dataset_id
+                                        AND o.file_name_template LIKE 'regex|%') AS by_expression) e
+  CROSS JOIN LATERAL (SELECT CASE WHEN t.of_xml OR e.by_expression THEN count(DISTINCT f.out_job_id)
+                                  ELSE count(*) END AS n_rows
                         FROM task_files f WHERE f.dataset_id = d.dataset_id) c
  WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log') AND s.given < c.n_rows;
 

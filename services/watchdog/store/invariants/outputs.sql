@@ -38,7 +38,9 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
 -- What a finished job wrote has a name that its text told it: no file is taken for another that the payload wrote. The
 -- text is the command line, decoded where it is encoded (encJobParams), the arguments of steps around the payload and the
 -- lists that the pilot writes. Lists of a specification say what is expected, not what the payload is told; a log is
--- written by the pilot. Names are compared as whole words: an unmerged name has the merged one in it.
+-- written by the pilot, which also finds the files that match an expression (regex|...) of outFiles: theirs has a
+-- template of such a name, and they have names. Names are compared as whole words: an unmerged name has the merged one
+-- in it.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('job %s wrote output %s, which its text does not name', j.job_id, f.lfn) AS sentence
   FROM task_datasets d
@@ -55,4 +57,8 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
  WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
    AND d.type NOT LIKE '%log'
    AND (strpos(told.text, f.lfn) = 0
-        OR f.lfn <> ALL (regexp_split_to_array(told.text, '(?:[\s''"=,;:{}\[\]()@^]|%[0-9A-Fa-f]{2})+')));
+        OR f.lfn <> ALL (regexp_split_to_array(told.text, '(?:[\s''"=,;:{}\[\]()@^]|%[0-9A-Fa-f]{2})+')))
+   AND (f.lfn LIKE 'regex|%' OR NOT EXISTS (
+        SELECT FROM output_templates o
+         WHERE o.dataset_id IN (d.dataset_id, d.template_id) AND o.file_name_template LIKE 'regex|%'
+           AND body ->> 'outFiles' LIKE '%regex|%'));

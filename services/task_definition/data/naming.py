@@ -1,0 +1,67 @@
+"""Gives outputs by expression (`regex|EXPR`) the names of the files that payloads wrote, before they are registered.
+
+The row of a job's output is called as the first of its files, and each other file gets a row of its own beside it
+(PanDA: Adder, variable number of outputs). A name belongs to one job of a task: who comes later is not registered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.data.store.outputs import SQL
+from shared.model.outputs_by_expression import BY_EXPRESSION, files_by_expression
+
+
+async def name_outputs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[int]:
+    """Name what holding jobs wrote; those of which another file has a name already, and nothing was named."""
+    rows = await SQL.rows(connection, "outputs_by_expression", job_ids=list(job_ids), begins=f"{BY_EXPRESSION}%")
+    if not rows:
+        return []
+    task_ids = sorted({row["task_id"] for row in rows})
+    await SQL.rows(connection, "lock_names", task_ids=task_ids)
+    by_job: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_job[row["job_id"]].append(row)
+    named = {job_id: _files(outputs) for job_id, outputs in by_job.items()}
+    tasks = {row["job_id"]: row["task_id"] for row in rows}
+    wanted = sorted({(tasks[job_id], lfn) for job_id, files in named.items() for _, lfn in files})
+    found = await SQL.rows(
+        connection, "taken_names", task_ids=[task_id for task_id, _ in wanted], lfns=[lfn for _, lfn in wanted]
+    )
+    taken, late = {(row["task_id"], row["lfn"]) for row in found}, list[int]()
+    kept: list[tuple[int, str]] = []
+    for job_id, files in sorted(named.items()):
+        names = {(tasks[job_id], lfn) for _, lfn in files}
+        if names & taken:
+            late.append(job_id)
+        else:
+            taken |= names
+            kept += files
+    await _name(connection, kept)
+    return late
+
+
+def _files(outputs: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    """(file id of the output, name) of each file that a job wrote for an expression."""
+    ids = {one["lfn"]: one["file_id"] for one in outputs}
+    listed = sorted(outputs[0]["outputs"] or {})
+    found = files_by_expression(list(ids), listed)
+    return [(ids[expected], lfn) for expected, lfns in found.items() for lfn in lfns]
+
+
+async def _name(connection: asyncpg.Connection, files: Sequence[tuple[int, str]]) -> None:
+    first: dict[int, str] = {}
+    others: list[tuple[int, str]] = []
+    for file_id, lfn in files:
+        if file_id in first:
+            others.append((file_id, lfn))
+        else:
+            first[file_id] = lfn
+    await SQL.run(connection, "name_outputs", file_ids=list(first), lfns=list(first.values()))
+    if others:
+        ids, lfns = [file_id for file_id, _ in others], [lfn for _, lfn in others]
+        await SQL.run(connection, "add_outputs", file_ids=ids, lfns=lfns)
