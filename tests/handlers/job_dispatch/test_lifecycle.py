@@ -193,6 +193,26 @@ async def test_jobs_whose_outputs_are_at_no_storage_fail_with_that_reason(rows: 
     assert (row["error_source"], row["error_dialog"]) == ("dispatch", "queue Q1 has no storage for output")
 
 
+async def test_jobs_that_wrote_names_of_others_fail_as_their_payload_made_them_and_their_log_is_asked_for(
+    rows: Rows, parts: Parts
+) -> None:
+    first, late, alone = await rows.jobs(3, status="holding")
+    for lfn, job_id in (("a1.root", first), (r"regex|a.*\.root|000002", late), ("log.2", late)):
+        await rows.output(job_id, lfn, task_id=1)
+    async with rows.database.pool.acquire() as connection:
+        report = {"job_status": "finished", "outputs": {"a1.root": {}, "a2.root": {}, "log.2": {}}}
+        await connection.execute("INSERT INTO job_reports VALUES ($1, 1, 'finished', $2)", late, report)
+    event = OutputsRegistered(job_ids=(alone,), names_taken_job_ids=(late,))
+    for _ in range(2):  # the second time is a repeated delivery
+        await handle(rows, parts.handlers.on_outputs_registered, event)
+    assert await rows.statuses([first, late, alone]) == ["holding", "failed", "finished"]
+    row = await rows.row(late)
+    assert (row["error_source"], row["error_code"]) == ("payload", 9003)
+    told = "names that other files of the task or its datasets have: a1.root; allowed: names that no other job writes"
+    assert row["error_dialog"] == told
+    assert [one["job_ids"] for one in await rows.events("outputs.produced.v1")] == [[late]]
+
+
 async def test_new_jobs_of_a_paused_task_wait_and_those_of_a_killed_one_are_cancelled(rows: Rows, parts: Parts) -> None:
     await rows.task(2, status="paused")
     await rows.task(3, status="aborting")

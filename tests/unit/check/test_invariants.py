@@ -255,6 +255,29 @@ async def test_an_output_whose_name_the_text_has_only_in_another_is_found(
         assert [one.check for one in await run_checks(connection)] == ["i16_output_not_in_the_text"]
 
 
+@pytest.mark.parametrize(
+    ("listed", "name", "found"),
+    [
+        ("regex|a.*", "a1.root", []),
+        ("a.root", "a1.root", ["i16_output_not_in_the_text"]),
+        ("regex|a.*", "regex|a.*|000001", ["i16_output_not_in_the_text"]),  # which file it is was never found
+    ],
+)
+async def test_a_finished_output_of_an_expression_has_the_name_of_a_file(
+    database: Database, listed: str, name: str, found: list[str]
+) -> None:
+    async with database.read() as connection:
+        story = await tell(connection)
+        await told(connection, story, jobPars="-o x", outFiles=listed)
+        renamed = "UPDATE task_files SET lfn = $2 WHERE file_id = $1"
+        known = "UPDATE catalogue.files SET lfn = $2 WHERE lfn = (SELECT lfn FROM task_files WHERE file_id = $1)"
+        for statement in (known, renamed):
+            await rows.change(connection, statement, story.finished_output, name)
+        template = "UPDATE output_templates SET file_name_template = 'regex|a.*' WHERE dataset_id = $1"
+        await rows.change(connection, template, story.output)
+        assert [one.check for one in await run_checks(connection)] == found
+
+
 async def test_the_log_of_a_killed_job_that_its_pilot_reported_late_breaks_nothing(database: Database) -> None:
     async with database.read() as connection:
         await tell(connection)

@@ -22,13 +22,17 @@ def expression_problems(field: str, item: Item, most_characters: int) -> Iterabl
     if item.param_type != "output":
         yield problem(field, item.value, f"{BY_EXPRESSION} is allowed for outputs only: a log is one file; name it")
     if "," in item.value or any(one.isspace() for one in item.value):
-        told = f"allowed after {BY_EXPRESSION}: an expression without commas and blanks, as pilots get a list with commas"
+        told = (
+            f"allowed after {BY_EXPRESSION}: an expression without commas and blanks, as pilots get a list with commas"
+        )
         yield problem(field, item.value, told)
     if len(item.value) > most_characters:
         yield problem(field, item.value, f"allowed: an expression of at most {most_characters} characters")
     expression = _PUT_IN_LATER.sub("1", item.value.removeprefix(BY_EXPRESSION))
     if not expression:
-        yield problem(field, item.value, f"allowed after {BY_EXPRESSION}: an expression that is found in names of files")
+        yield problem(
+            field, item.value, f"allowed after {BY_EXPRESSION}: an expression that is found in names of files"
+        )
         return
     try:
         parse_expression(expression)

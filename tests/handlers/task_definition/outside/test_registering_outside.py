@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from services.task_definition.data.cataloguing.working import RequestWorker
-from shared.catalogue.outside import DataName
+from shared.catalogue.outside import DataName, NewCollection
 from shared.db import Database
 from shared.events import (
     OutputsProduced,
@@ -29,6 +29,7 @@ from tests.handlers.task_definition.outside.steps import (
     work_off,
 )
 from tests.handlers.task_definition.steps import rows_of, value_of
+from tests.handlers.task_definition.test_outputs_by_expression import holding
 from tests.handlers.task_definition.world import production
 from tests.rows import change
 
@@ -55,6 +56,18 @@ async def test_outputs_are_registered_outside_before_the_dispatcher_is_told(
     assert await kept(database, "mc.output") == await has(outside, "mc.output")
     body = await value_of(database, "SELECT body FROM outbox WHERE routing_key = 'outputs.registered.v1'")
     assert OutputsRegistered.model_validate_json(body).job_ids == (1,)
+
+
+async def test_each_file_of_an_output_by_expression_is_registered_outside(
+    database: Database, service: Service, worker: RequestWorker, outside: FaultyCatalogue
+) -> None:
+    await holding(database, {1: {"a1.root": 10, "a2.root": 20}, 2: {"a2.root": 21}})
+    await outside.create([NewCollection(DataName("user", name)) for name in ("user.ada.X", "user.ada.log")])
+    told = await deliver(database, service, OutputsProduced(job_ids=(1, 2)))
+    assert told == (OutputsRegistered(job_ids=(), names_taken_job_ids=(2,)),)
+    await work_off(worker)
+    assert [one[:2] for one in await has(outside, "user.ada.X")] == [("a1.root", 10), ("a2.root", 20)]
+    assert await kept(database, "user.ada.X") == await has(outside, "user.ada.X")
 
 
 async def test_a_worker_that_dies_between_call_and_commit_leaves_a_request_that_is_repeated_without_harm(
