@@ -9,17 +9,27 @@ import json
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from services.cli.simulated_pilots.command_line import named_files
 from services.cli.simulated_pilots.profile import Fault, Profile
+from shared.model.names import is_plain_name
+from shared.model.outputs_by_expression import (
+    BY_EXPRESSION,
+    files_by_expression,
+    is_by_expression,
+    name_until_reported,
+)
 
 _EVENTS = re.compile(r"(?:maxEvents|nEvents|MAXEVENTS|n_events|events)[=\s]+(\d+)", re.IGNORECASE)
 #: what a payload says that it needs, so that an example can show what becomes of one that is given less
 _MEMORY = re.compile(r"--simulatedMemoryMB[=\s]+(\d{1,7})")
 _LOG_BYTES = 200_000
+#: files that a payload writes for an output by expression, and what each expression lets stand in their names
+FILES_OF_EXPRESSION = 3
+_ANYTHING = re.compile(r"(?:\\[dw]|\[[^\]]*\]|(?<!\\)\.)[*+]?")
 _NOTHING = frozenset({"", "NULL"})
 OUT_OF_MEMORY, STAGE_OUT_FAILED, PAYLOAD_FAILED = 1235, 1137, 1305
 
@@ -180,9 +190,7 @@ def _outputs(
     log = str(spec.get("logFile") or "")
     written = named_files(spec) | {log}
     files = []
-    for place, lfn in enumerate(lfns):
-        if lfn not in written:
-            continue
+    for place, lfn in _written(lfns, written, int(spec["PandaID"])):
         size = 1_000_000 + int(profile.output_kb_per_event * 1024 * (n_events or 1000) * rng.uniform(0.9, 1.1))
         guid = f"{rng.getrandbits(128):032x}"
         files.append(
@@ -195,6 +203,28 @@ def _outputs(
             )
         )
     return tuple(files)
+
+
+def _written(lfns: list[str], named: frozenset[str], job_id: int) -> Iterator[tuple[int, str]]:
+    """(place in the list, name) of each file: for an expression some files whose names match it."""
+    for place, lfn in enumerate(lfns):
+        if is_by_expression(lfn):
+            yield from ((place, name) for name in names_that_match(lfn, job_id))
+        elif lfn in named:
+            yield place, lfn
+
+
+def names_that_match(told: str, job_id: int) -> list[str]:
+    """Names of a payload's files that match an expression; none where it is less simple than this understands.
+
+    Example: job 7 writes a71.root, a72.root and a73.root for `regex|^a.*\\.root$`.
+    """
+    expected, found = name_until_reported(told, "0"), list[str]()
+    for number in range(1, FILES_OF_EXPRESSION + 1):
+        name = _ANYTHING.sub(f"{job_id}{number}", told.removeprefix(BY_EXPRESSION)).strip("^$").replace("\\", "")
+        if is_plain_name(name) and name not in found and files_by_expression([expected], [name])[expected]:
+            found.append(name)
+    return found
 
 
 def _dashed(text: str) -> str:

@@ -7,8 +7,7 @@ The row of a job's output is called as the first of its files, and each other fi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import asyncpg
 
@@ -23,7 +22,7 @@ async def name_outputs(connection: asyncpg.Connection, job_ids: Sequence[int]) -
         return []
     task_ids = sorted({row["task_id"] for row in rows})
     await SQL.rows(connection, "lock_names", task_ids=task_ids)
-    by_job: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    by_job: dict[int, list[asyncpg.Record]] = defaultdict(list)
     for row in rows:
         by_job[row["job_id"]].append(row)
     named = {job_id: _files(outputs) for job_id, outputs in by_job.items()}
@@ -45,7 +44,7 @@ async def name_outputs(connection: asyncpg.Connection, job_ids: Sequence[int]) -
     return late
 
 
-def _files(outputs: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
+def _files(outputs: Sequence[asyncpg.Record]) -> list[tuple[int, str]]:
     """(file id of the output, name) of each file that a job wrote for an expression."""
     ids = {one["lfn"]: one["file_id"] for one in outputs}
     listed = sorted(outputs[0]["outputs"] or {})

@@ -23,6 +23,21 @@ def test_a_payload_fails_for_memory_below_what_it_says_it_needs(given_mb: int | 
     assert (payload.fault, payload.max_pss_kb) == (fault, 1700 * 1024)
 
 
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        (r"regex|a.*\.root", ["a111.root", "a112.root", "a113.root"]),
+        (r"regex|^a_[0-9]+\.(root|txt)$", []),  # groups are more than it understands
+        (r"regex|^a_\d+\.root$", ["a_111.root", "a_112.root", "a_113.root"]),
+        ("regex|out", ["out"]),
+    ],
+)
+def test_a_payload_writes_files_that_match_the_expression_of_an_output(told: str, names: list[str]) -> None:
+    spec = {**SPEC, "outFiles": f"{told},log.tgz", "logFile": "log.tgz", "ddmEndPointOut": "X,L"}
+    written = draw(spec, QUIET).outputs
+    assert [(one.lfn, one.endpoint) for one in written] == [*((name, "X") for name in names), ("log.tgz", "L")]
+
+
 def given(work: RangeWork) -> int:
     """How many ranges a job gets where there is no end of them."""
     n_given = 0

@@ -16,6 +16,7 @@ from shared.events import (
     TaskRegistered,
 )
 from shared.runtime.service import Service
+from tests.catalogues.conformance import files_of
 from tests.catalogues.faulty import FaultyCatalogue
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.outside.steps import (
@@ -62,12 +63,13 @@ async def test_each_file_of_an_output_by_expression_is_registered_outside(
     database: Database, service: Service, worker: RequestWorker, outside: FaultyCatalogue
 ) -> None:
     await holding(database, {1: {"a1.root": 10, "a2.root": 20}, 2: {"a2.root": 21}})
-    await outside.create([NewCollection(DataName("user", name)) for name in ("user.ada.X", "user.ada.log")])
+    await outside.create([NewCollection(DataName("user.ada", name)) for name in ("user.ada.X", "user.ada.log")])
     told = await deliver(database, service, OutputsProduced(job_ids=(1, 2)))
     assert told == (OutputsRegistered(job_ids=(), names_taken_job_ids=(2,)),)
     await work_off(worker)
-    assert [one[:2] for one in await has(outside, "user.ada.X")] == [("a1.root", 10), ("a2.root", 20)]
-    assert await kept(database, "user.ada.X") == await has(outside, "user.ada.X")
+    files = await files_of(outside, DataName("user.ada", "user.ada.X"))
+    assert [(one.name.name, one.size_bytes) for one in files] == [("a1.root", 10), ("a2.root", 20)]
+    assert [one[:2] for one in await kept(database, "user.ada.X")] == [("a1.root", 10), ("a2.root", 20)]
 
 
 async def test_a_worker_that_dies_between_call_and_commit_leaves_a_request_that_is_repeated_without_harm(
