@@ -72,7 +72,7 @@ def run(script: str, arguments: list[str], folder: Path) -> int:
     if read and len(missing) == len(read):
         sys.stderr.write(f"{script}: no input file is available: {missing}\n")
         return NO_INPUT
-    for name in _named(ast.literal_eval(given.get("-o", "{}"))):
+    for name in _written(_named(ast.literal_eval(given.get("-o", "{}")))):
         # pilots take no empty file for an output
         (folder / name).write_text("".join(f"{one}\n" for one in read if one not in missing) or f"{name}\n")
     return 0
@@ -104,6 +104,16 @@ def _named(outputs: Any) -> Iterator[str]:
             yield value
         else:
             yield from (one if isinstance(one, str) else one[-1] for one in value)
+
+
+def _written(names: Iterator[str]) -> Iterator[str]:
+    """Yield names of files: for `regex|a.*\\.root`, which runGen takes as it is, a1.root, a2.root and a3.root."""
+    for name in names:
+        if name.startswith("regex|"):
+            text = name.partition("|")[2].replace("\\", "")
+            yield from (text.replace(".*", str(number)) for number in (1, 2, 3))
+        else:
+            yield name
 
 
 if __name__ == "__main__":

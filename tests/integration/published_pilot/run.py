@@ -62,11 +62,19 @@ class Launcher:
     outside: Outside
 
     def start(
-        self, queue: str, directory: Path, *, label: str = "managed", input_is_here: bool = True, **variables: str
+        self,
+        queue: str,
+        directory: Path,
+        *,
+        label: str = "managed",
+        input_is_here: bool = True,
+        experiment: str = "generic",
+        **variables: str,
     ) -> Pilot:
         """One pilot for one job of a queue, with work of this label (`user`: analysis).
 
         `input_is_here`: it finds input in the folder of a storage; otherwise its copy tool brings it to the job.
+        `experiment`: whose plug-ins of the pilot are used.
         """
         directory.mkdir()
         (directory / "token").write_text(self.token)
@@ -75,7 +83,7 @@ class Launcher:
         log = directory / "log"
         host, port = self.address.rsplit(":", 1)
         command = [
-            *NAMESPACE, "python3", str(self.pilot / "pilot.py"), "--pilot-user", "generic", "-w", "generic",
+            *NAMESPACE, "python3", str(self.pilot / "pilot.py"), "--pilot-user", experiment, "-w", "generic",
             "-q", queue, "-r", queue, "-s", queue, "-j", label, "-i", "PR", "--url", host, "-p", port,
             "--queuedata-url", f"{self.address}/cache/schedconfig/{queue}.all.json",
             "--storagedata-url", f"{self.address}/cache/ddmendpoints.json",

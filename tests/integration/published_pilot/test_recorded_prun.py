@@ -6,6 +6,7 @@ The stand-in takes the options of PanDA's scripts; nothing that it writes is kno
 from __future__ import annotations
 
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Owner:
         return int(answer["data"])
 
 
-def run_to_its_end(system: System, task_id: int, directory: Path) -> list[dict[str, Any]]:
+def run_to_its_end(system: System, task_id: int, directory: Path, experiment: str = "generic") -> list[dict[str, Any]]:
     """Pilots one after the other, as long as the task has jobs for them; its jobs in the order of their making."""
     deadline, n_pilots = time.monotonic() + ENDED_WITHIN_S, 0
     while (status := system.get("task/get_details", task_id=task_id)["status"]) not in ("done", "finished", "failed"):
@@ -63,7 +64,8 @@ def run_to_its_end(system: System, task_id: int, directory: Path) -> list[dict[s
         assert status not in ("broken", "exhausted", "aborted"), system.get("task/get_details", task_id=task_id)
         if system.get("job/list", task_id=task_id, status="activated"):
             n_pilots += 1
-            pilot = system.launcher.start(world.PRUN_QUEUE, directory / str(n_pilots), label="user")
+            folder = directory / str(n_pilots)
+            pilot = system.launcher.start(world.PRUN_QUEUE, folder, label="user", experiment=experiment)
             try:
                 assert pilot.wait() == 0, pilot.text[-5000:]
             finally:
@@ -100,3 +102,21 @@ def test_outputs_of_prun_with_a_build_are_merged_into_the_files_that_its_text_na
     [dataset] = {name for name in merge["realDatasets"].split(",") if "out.root" in name}
     files = system.get("catalogue/dataset", name=dataset, include_files=True)["files"]
     assert [one["lfn"] for one in files] == [one for one in merge["outFiles"].split(",") if one != merge["logFile"]]
+
+
+def test_each_file_of_prun_that_matches_an_expression_is_in_its_dataset_with_what_the_payload_wrote(
+    system: System, tmp_path: Path
+) -> None:
+    """Of the pilot's plug-ins those of one experiment look for such files: they leave out what else the job writes."""
+    options = ["--exec", "sh run.sh %IN", "--inDS", world.READ_BY_PRUN, "--outputs", r"X:regex|hist_.*\.root"]
+    task = sent_by_prun(tmp_path, *options, "--outDS", f"user.{USER}.any", "--noBuild", "--site", world.PRUN_QUEUE)
+    [job] = run_to_its_end(system, Owner(system).submit(task), tmp_path, experiment="sphenix")
+    spec = job["spec"]
+    assert spec["outFiles"].split(",") == [r"regex|hist_.*\.root", spec["logFile"]]
+    [dataset] = {name for name in spec["realDatasets"].split(",") if "_X" in name}
+    files = system.get("catalogue/dataset", name=dataset, include_files=True)["files"]
+    assert [one["lfn"] for one in files] == ["hist_1.root", "hist_2.root", "hist_3.root"]
+    text = "".join(f"{name}\n" for name in spec["inFiles"].split(",")).encode()
+    assert {(one["size_bytes"], one["checksum"]) for one in files} == {(len(text), f"ad:{zlib.adler32(text):08x}")}
+    for one in files:
+        assert world.path_of(system.storages, f"user.{USER}", one["lfn"]).read_bytes() == text
