@@ -1,4 +1,4 @@
-"""Outputs whose names follow from a regular expression: `regex|EXPR` (prun --outputs "regex|a.*\\.root").
+"""Outputs whose names match an expression: `regex|EXPR` (prun --outputs "regex|a.*\\.root").
 
 As in the field, the expression is told to the pilot in place of a name, and each file of the pilot's list that is no
 output by itself belongs to the first expression that is found somewhere in its name. Until the pilot has reported, the

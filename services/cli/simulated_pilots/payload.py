@@ -215,7 +215,7 @@ def _written(lfns: list[str], named: frozenset[str], job_id: int) -> Iterator[tu
 
 
 def names_that_match(told: str, job_id: int) -> list[str]:
-    """Names of a payload's files that match an expression; none where it is less simple than this understands.
+    """Make names of files that match an expression; none where it is more than this understands.
 
     Example: job 7 writes a71.root, a72.root and a73.root for `regex|^a.*\\.root$`.
     """

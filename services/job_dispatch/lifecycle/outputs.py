@@ -93,7 +93,7 @@ class Outputs:
         )
 
     async def names_taken(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """End holding jobs that wrote files under names which others have. Of the job the log alone is registered."""
+        """End holding jobs whose files have names of others; of these the log alone is registered."""
         locked = await self._store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         taken: dict[int, list[str]] = {job_id: [] for job_id in sorted(jobs)}

@@ -74,6 +74,27 @@ def test_the_pilot_is_told_of_prefetching_of_logs_at_an_object_store_and_of_a_cl
     assert specification({"cloud": "WORLD"}, queue={"cloud": "CERN"})["cloud"] == "CERN"
 
 
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [(r"regex|a.*\.root$", r"regex|a.*\.root$"), (r"regex|^a\.${SN}\.[0-9]+$", r"regex|^a\.000005\.[0-9]+$")],
+)
+def test_the_pilot_is_told_the_expression_of_an_output_and_its_row_has_the_number_of_the_job_besides(
+    template: str, told: str
+) -> None:
+    optional = a_dataset(3, "output", stream_name="OUTPUT0", attributes={"allowNoOutput": True})
+    datasets = {1: a_dataset(1), 3: optional, 4: a_dataset(4, "log", stream_name="LOG0")}
+    templates = [Template(1, 3, template, "OUTPUT0", "output"), Template(2, 4, "log._${SN}.tgz", "LOG0", "log")]
+    placed = [PlacedJob(a_queue(), JobInput((unit,))) for unit in some_units(2)]
+    request = BuildRequest(
+        a_task(), kind_of("normal"), datasets[1], datasets, templates, "-o ${OUTPUT0}", placed, [11, 12], {1: 5, 2: 9}
+    )
+    first, second = Builder(request).build()
+    assert (first.spec["outFiles"], first.spec["allowNoOutput"]) == (f"{told},log._000009.tgz", told)
+    assert first.spec["jobPars"] == f"-o {told}"
+    assert [one.lfn for one in first.outputs] == [f"{told}|000005", "log._000009.tgz"]
+    assert second.outputs[0].lfn == f"{told.replace('000005', '000006')}|000006"
+
+
 def test_the_pilot_lets_outputs_be_absent_whose_dataset_says_so() -> None:
     optional = a_dataset(3, "output", stream_name="OUTPUT0", attributes={"allowNoOutput": True})
     assert specification(output=optional)["allowNoOutput"] == "HITS._000005.root"

@@ -18,7 +18,7 @@ _PUT_IN_LATER = re.compile(r"\$\{[A-Za-z0-9_/]+\}|\$JEDITASKID")
 
 
 def expression_problems(field: str, item: Item, most_characters: int) -> Iterable[FieldProblem]:
-    """What is wrong with one expression."""
+    """Tell what is wrong with one expression."""
     if item.param_type != "output":
         yield problem(field, item.value, f"{BY_EXPRESSION} is allowed for outputs only: a log is one file; name it")
     if "," in item.value or any(one.isspace() for one in item.value):
@@ -41,7 +41,7 @@ def expression_problems(field: str, item: Item, most_characters: int) -> Iterabl
 
 
 def by_expression_problems(given: TaskParameters) -> Iterable[FieldProblem]:
-    """Whatever needs to know the names of outputs before they are written cannot have those of an expression."""
+    """Refuse them beside whatever needs the names of outputs before they are written."""
     seen: set[str] = set()
     for index, item in enumerate(given.job_parameters):
         if not (item.param_type == "output" and item.is_by_expression):
