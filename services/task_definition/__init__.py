@@ -28,11 +28,12 @@ What the rows look like that the other services read:
 * with preproSpec, first of all: one `pp_input` dataset with one unit, the rule `usePrePro` (1 to do, 2 its job was
   made, 3 done) and the texts `preprocess`, `preprocess_trans_path`, `preprocess_label`. The job returns task parameters
   as the object `taskParameters` of its metadata; the task is refined with them, and the `pp_input` leaves it.
-* outputs: `output` (stream OUTPUT0, OUTPUT1, ...) and `log` (LOG0, ...) datasets, one `output_templates` row each with
-  `out_type` = the dataset's type and `file_name_template` with ${SN} or ${SN/P}, $JEDITASKID already replaced, or
-  an expression (regex|...), which stands for the files that a pilot finds. With mergeOutput there are also `trn_output` / `trn_log` datasets (stream TRN_OUTPUT0, ..., `template_id` = the final
-  dataset's id) with templates of their own whose `stream_name` is OUTPUT0, ...: normal jobs use the templates of
-  type trn_*, merge jobs those of type output and log.
+* outputs: `output` (stream OUTPUT0, OUTPUT1, ...) and `log` (LOG0, ...) datasets, one `output_templates` row each
+  with `out_type` = the dataset's type and `file_name_template` with ${SN} or ${SN/P}, $JEDITASKID already replaced,
+  or an expression (regex|...), which stands for the files that a pilot finds. With mergeOutput there are also
+  `trn_output` / `trn_log` datasets (stream TRN_OUTPUT0, ..., `template_id` = the final dataset's id) with templates
+  of their own whose `stream_name` is OUTPUT0, ...: normal jobs use the templates of type trn_*, merge jobs those of
+  type output and log.
 * `job_parameters_templates.job_parameters_template`: {"normal": text, "merge": text or null, "source_url": ...,
   "merge_trans_path": ...}, the texts with placeholders ${IN}, ${OUTPUT0}, ${RNDMSEED}, ${TRN_OUTPUT0}, ...
 * `n_files_to_be_used` of the masters is opened for ten scout jobs first, unless skipScout; of everything else at once.

@@ -1,7 +1,8 @@
 """Gives outputs by expression (`regex|EXPR`) the names of the files that payloads wrote.
 
 That is done before they are registered: the row of a job's output is called as the first of its files, and each other
-file gets a row of its own beside it (PanDA: Adder, variable number of outputs). A name belongs to one job of a task: who comes later is not registered.
+file gets a row of its own beside it (PanDA: Adder, variable number of outputs). A name belongs to one job of a task:
+who comes later is not registered.
 """
 
 from __future__ import annotations
