@@ -48,6 +48,7 @@ def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
+@cache
 def called(node: ast.AST) -> set[str]:
     """Names of what a function calls, and of the functions in the tables that it makes."""
     found = {_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
@@ -55,6 +56,7 @@ def called(node: ast.AST) -> set[str]:
     return found | {_name(value) for values in tables for value in values}
 
 
+@cache
 def statements_in(node: ast.AST) -> set[str]:
     """Names of the statements that a function reads rows with, itself or by a helper that takes the statements."""
     found = set()
@@ -64,6 +66,7 @@ def statements_in(node: ast.AST) -> set[str]:
     return {name for name in found if isinstance(name, str)}
 
 
+@cache
 def file_of(module: Path, known: Any) -> Path:
     own = module.with_suffix(".sql")
     if own.exists():

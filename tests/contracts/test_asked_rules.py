@@ -11,6 +11,7 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ def unnamed(statement: str, named: set[str], reached: set[str]) -> set[str]:
     return reached - named - BY_NAME_ALONE.get(statement, set())
 
 
+@cache
 def rules_in(path: Path, statement: str) -> set[str]:
     found = DONE_FOR.search(comment_of(path, statement))
     return set(found.group(1).split(", ")) if found else set()
@@ -100,6 +102,7 @@ def _asked(context: Context) -> Iterator[tuple[Any, str, bool]]:
                 yield route, asks.rule.name, "POST" not in (route.methods or ()) or route.path in ONLY_READ
 
 
+@cache
 def _changes(path: Path, statement: str) -> bool:
     return CHANGES.search(Queries(path).text(statement)) is not None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ CHANGES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE\s+\S+(\s+\w+)?\s+SET)\b
 NAMES = {rule.name for rule in RULES}
 
 
+@cache
 def rule_of(path: Path, name: str) -> str:
     """What stands behind `-- told by:` in the comment of a statement; nothing where it names no rule."""
     found = TOLD_BY.search(comment_of(path, name))

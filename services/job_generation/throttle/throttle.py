@@ -157,8 +157,11 @@ def judge(
 
     bunch = min(max(500, int(running x T - not running)), 600); queue limit = configured, else 4 x bunch; the number of
     jobs is bunch / 2, or a fifth of the cap on queued jobs; with less than 0.9 x the limit queued, or less than run, it
-    is at least a twentieth of the limit. The first rule that matches stops generation. The limit is one for all tasks
-    and chunks of the share: jobs that offered chunks may still become (`offered`) count as queued.
+    is at least a twentieth of the limit. The limit is one for all tasks and chunks of the share: jobs that offered
+    chunks may still become (`offered`) count as queued.
+
+    The first rule that matches stops generation: nothing runs and queued > limit; queued / running > T and queued >
+    limit; defined > limit; waiting > max(4 x running, 2 x bunch); running > its cap; queued > its cap.
 
     Work that is queued counts as enough only if its walltime is not known or above 5e7 s; event service is not asked.
 
