@@ -72,6 +72,9 @@ class BuiltInOutside:
                 for row in rows
             ]
 
+    async def registered(self, names: Sequence[DataName]) -> dict[DataName, FileFacts]:
+        return {}
+
     async def copies(self, name: DataName) -> tuple[Replica, ...]:
         async with self._database.read() as connection:
             found = (await self._inside.replicas(connection, [name.name])).get(name.name, ())

@@ -109,6 +109,9 @@ class Source(Protocol):
     def files(self, name: DataName) -> AsyncIterator[Sequence[FileFacts]]:
         """The files of a dataset, in slices of at most `SLICE`."""
 
+    async def registered(self, names: Sequence[DataName]) -> dict[DataName, FileFacts]:
+        """Find files by name, where a scope has one file of a name; nothing where each dataset has its own."""
+
     async def copies(self, name: DataName) -> tuple[Replica, ...]:
         """Where a dataset is, wholly or in part, storages in order of name."""
 

@@ -1,7 +1,8 @@
 """All lanes of one queue, and the pick.
 
 The first share in rank order that has a fitting job is picked: one of its task queues is drawn, then its best lane,
-whose first job has the highest priority (less its lane's handicap), then the lowest id. Urgent work, and a part of all picks by age, do without the order of shares.
+whose first job has the highest priority (less its lane's handicap), then the lowest id. Urgent work, and a part of all
+picks by age, do without the order of shares.
 """
 
 from __future__ import annotations

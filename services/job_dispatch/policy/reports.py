@@ -295,7 +295,7 @@ def _unregistrable(by_expression: Mapping[str, Sequence[str]]) -> Blame | None:
 
 def name_taken(lfns: Sequence[str]) -> Blame:
     """Who wrote files for an expression under names that other files have: the payload."""
-    told = f"names that other files of the task or its datasets have: {_named(lfns)}"
+    told = f"names that other files of the task or its datasets have: {_named(lfns) or 'in their scope'}"
     return Blame("payload", UNREGISTRABLE_OUTPUT, f"{told}; allowed: names that no other job writes")
 
 

@@ -1,39 +1,39 @@
 """Gives outputs by expression (`regex|EXPR`) the names of the files that payloads wrote.
 
 That is done before they are registered: the row of a job's output is called as the first of its files, and each other
-file gets a row of its own beside it (PanDA: Adder, variable number of outputs). A name belongs to one job of a task:
-who comes later is not registered.
+file gets a row of its own beside it (PanDA: Adder, variable number of outputs). A name belongs to one job: who comes
+later is not registered.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 
 from services.task_definition.data.store.outputs import SQL
+from shared.catalogue import Catalogue
 from shared.model.outputs_by_expression import BY_EXPRESSION, files_by_expression
 
 
-async def name_outputs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[int]:
-    """Name what holding jobs wrote; those of which another file has a name already, and nothing was named."""
+async def name_outputs(connection: asyncpg.Connection, job_ids: Sequence[int], catalogue: Catalogue) -> list[int]:
+    """Name what holding jobs wrote; those of which another file has a name already, and nothing was named.
+
+    A name that only a failed attempt or a lost file has is free again, and its file leaves the catalogue.
+    """
     rows = await SQL.rows(connection, "outputs_by_expression", job_ids=list(job_ids), begins=f"{BY_EXPRESSION}%")
     if not rows:
         return []
-    task_ids = sorted({row["task_id"] for row in rows})
-    await SQL.rows(connection, "lock_names", task_ids=task_ids)
+    await SQL.rows(connection, "lock_names", datasets=sorted({row["dataset_name"] for row in rows}))
     by_job: dict[int, list[asyncpg.Record]] = defaultdict(list)
     for row in rows:
         by_job[row["job_id"]].append(row)
-    named = {job_id: _files(outputs) for job_id, outputs in by_job.items()}
     tasks = {row["job_id"]: row["task_id"] for row in rows}
-    wanted = sorted({(tasks[job_id], lfn) for job_id, files in named.items() for _, lfn in files})
-    found = await SQL.rows(
-        connection, "taken_names", task_ids=[task_id for task_id, _ in wanted], lfns=[lfn for _, lfn in wanted]
-    )
-    taken, late = {(row["task_id"], row["lfn"]) for row in found}, list[int]()
-    kept: list[tuple[int, str]] = []
+    datasets = {row["file_id"]: row["dataset_name"] for row in rows}
+    named = {job_id: _files(outputs) for job_id, outputs in by_job.items()}
+    taken = await _taken(connection, named, tasks, datasets)
+    late, kept = list[int](), list[tuple[int, str]]()
     for job_id, files in sorted(named.items()):
         names = {(tasks[job_id], lfn) for _, lfn in files}
         if names & taken:
@@ -41,8 +41,33 @@ async def name_outputs(connection: asyncpg.Connection, job_ids: Sequence[int]) -
         else:
             taken |= names
             kept += files
+    await _free(connection, [(datasets[file_id], lfn) for file_id, lfn in kept], catalogue)
     await _name(connection, kept)
     return late
+
+
+async def _taken(
+    connection: asyncpg.Connection,
+    named: Mapping[int, Sequence[tuple[int, str]]],
+    tasks: Mapping[int, int],
+    datasets: Mapping[int, str],
+) -> set[tuple[int, str]]:
+    """(task, name) of files that others have."""
+    wanted = sorted({(tasks[job_id], datasets[file_id], lfn) for job_id in named for file_id, lfn in named[job_id]})
+    found = await SQL.rows(
+        connection,
+        "taken_names",
+        task_ids=[task_id for task_id, _, _ in wanted],
+        datasets=[name for _, name, _ in wanted],
+        lfns=[lfn for _, _, lfn in wanted],
+    )
+    return {(row["task_id"], row["lfn"]) for row in found}
+
+
+async def _free(connection: asyncpg.Connection, names: Sequence[tuple[str, str]], catalogue: Catalogue) -> None:
+    datasets, lfns = [dataset for dataset, _ in names], [lfn for _, lfn in names]
+    freed = await SQL.rows(connection, "free_names", datasets=datasets, lfns=lfns)
+    await catalogue.remove_files(connection, sorted((row["dataset_name"], row["lfn"]) for row in freed))
 
 
 def _files(outputs: Sequence[asyncpg.Record]) -> list[tuple[int, str]]:

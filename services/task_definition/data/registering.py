@@ -47,7 +47,7 @@ class Produced:
     """Holding jobs, files of them and ended ones, what was measured by file id, jobs without a storage.
 
     `new_datasets`: datasets of sites that come into their container with their first file; `of_ended`: datasets with
-    logs of jobs that have ended.
+    logs of jobs that have ended. `writers`: the job of each file, by dataset and name.
     """
 
     job_ids: tuple[int, ...]
@@ -56,6 +56,7 @@ class Produced:
     without_storage: tuple[int, ...]
     new_datasets: Sequence[Mapping[str, Any]]
     of_ended: tuple[str, ...]
+    writers: Mapping[tuple[str, str], int]
 
 
 class Data:
@@ -74,7 +75,7 @@ class Data:
         a catalogue outside they are registered there first.
         """
         job_ids = await self._first_copies(work, event.job_ids)
-        if late := await name_outputs(work.connection, job_ids):
+        if late := await name_outputs(work.connection, job_ids, self._catalogue):
             job_ids = [job_id for job_id in job_ids if job_id not in late]
             for some in batches(late, IDS_OF_EVENT):
                 work.emit(OutputsRegistered(job_ids=(), names_taken_job_ids=tuple(some)))
@@ -153,6 +154,7 @@ class Data:
             tuple(sorted(lost)),
             _datasets_of_sites([row for row, _, _ in kept]),
             tuple(sorted({row["dataset_name"] for row, _, _ in kept if row["job_id"] not in holding})),
+            {(row["dataset_name"], row["lfn"]): row["job_id"] for row, _, _ in kept},
         )
 
     async def on_transfers_requested(self, event: TransfersRequested, work: UnitOfWork) -> None:

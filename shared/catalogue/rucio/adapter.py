@@ -13,7 +13,6 @@ from rucio.common.exception import (
     DuplicateRule,
     RucioException,
     RuleNotFound,
-    UnsupportedOperation,
 )
 
 from shared.catalogue.outside import (
@@ -86,6 +85,11 @@ class RucioCatalogue:
         async for some in self._slices(lambda client: client.list_files(name.scope, name.name, long=True)):
             yield [_file(row) for row in some]
 
+    async def registered(self, names: Sequence[DataName]) -> dict[DataName, FileFacts]:
+        dids = [_did(name) for name in names]
+        rows = await self._do(lambda client: list(client.get_metadata_bulk(dids))) if dids else []
+        return {DataName(row["scope"], row["name"]): _file(row) for row in rows}
+
     async def copies(self, name: DataName) -> tuple[Replica, ...]:
         rows = await self._do(lambda client: list(client.list_dataset_replicas(name.scope, name.name, deep=True)))
         here = [row for row in rows if row["available_length"]]
@@ -142,11 +146,9 @@ class RucioCatalogue:
 
     async def _set_open(self, names: Sequence[DataName], *, wanted: bool) -> None:
         def set_open(client: Any, name: DataName) -> None:
-            try:
+            # some accounts may not open, nor close what is closed: nothing is asked for that is so already
+            if bool(client.get_did(name.scope, name.name)["open"]) != wanted:
                 client.set_status(name.scope, name.name, open=wanted)
-            except UnsupportedOperation:
-                if bool(client.get_did(name.scope, name.name)["open"]) != wanted:
-                    raise
 
         for name in names:
             await self._do(partial(set_open, name=name))

@@ -107,3 +107,32 @@ async def test_an_expression_of_which_nothing_was_written_keeps_its_row_for_what
         (1, rf"{EXPRESSION}|000001", "running", None, None)
     ]
     assert [tuple(one)[1] for one in await rows_of(database, CATALOGUE)] == ["log.1"]
+
+
+@pytest.mark.parametrize(("status", "is_free"), [("failed", True), ("lost", True), ("finished", False)])
+async def test_a_name_of_an_attempt_that_failed_or_of_a_lost_file_is_free_again(
+    database: Database, service: Service, status: str, is_free: bool
+) -> None:
+    await holding(database, {1: {"a1.root": 10}, 2: {"a1.root": 11}})
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    async with database.read() as connection:
+        await connection.execute("UPDATE jobs SET status = 'finished' WHERE job_id = 1")
+        await connection.execute("UPDATE task_files SET status = $1 WHERE out_job_id = 1 AND type = 'output'", status)
+    told = await deliver(database, service, OutputsProduced(job_ids=(2,)))
+    late: dict[str, Any] = {"job_ids": (), "names_taken_job_ids": (2,)}
+    assert told == (OutputsRegistered(**({"job_ids": (2,)} if is_free else late)),)
+    found = [tuple(one)[1:3] for one in await rows_of(database, CATALOGUE)]
+    assert found[0] == ("a1.root", 11 if is_free else 10)
+    rows = [tuple(one)[:2] for one in await rows_of(database, ROWS, "output")]
+    dead, new = ("a1.root|1", "a1.root") if is_free else ("a1.root", rf"{EXPRESSION}|000002")
+    assert rows == [(1, dead), (2, new)]
+
+
+async def test_a_name_that_another_task_wrote_into_the_dataset_is_taken(database: Database, service: Service) -> None:
+    await holding(database, {1: {"a1.root": 10}})
+    async with database.read() as connection:
+        other = await task(connection, task_id=701, vo="demo")
+        theirs = await dataset(connection, other, type="output", dataset_name="user.ada.X", status="running")
+        await file(connection, other, theirs, lfn="a1.root", type="output", status="running", out_job_id=9)
+    told = await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    assert told == (OutputsRegistered(job_ids=(), names_taken_job_ids=(1,)),)

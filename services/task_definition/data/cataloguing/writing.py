@@ -8,15 +8,21 @@ from typing import Any
 
 from services.task_definition.data.cataloguing.working import CarryOut, CatalogueRequest, Done
 from services.task_definition.data.policy.outside import data_name
-from services.task_definition.data.registering import Data, closed_logs
+from services.task_definition.data.registering import Data, Produced, closed_logs
 from services.task_definition.data.store.catalogue_requests import SQL
 from shared.brokerage.nuclei import destination_storage
-from shared.catalogue.outside import DataName, NewCollection, NewRule, OutsideCatalogue
+from shared.catalogue.outside import DataName, FileFacts, NewCollection, NewRule, OutsideCatalogue
 from shared.catalogue.port import NewFile
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
+from shared.events import IDS_OF_EVENT, OutputsRegistered
+from shared.model.batches import batches
 from shared.model.link import PRODUCTION_INPUT, PRODUCTION_OUTPUT
+from shared.model.outputs_by_expression import BY_EXPRESSION
 from shared.snapshot import KnownGrid
+
+#: attempts of a request after which a log that came late is left out: an account may lack the right to open datasets
+MOST_REOPENINGS = 3
 
 
 class OutsideWriting:
@@ -59,8 +65,8 @@ class OutsideWriting:
     async def add_files(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
         """Outputs of jobs that still wait for it; then they are in the cache, and the dispatcher is told.
 
-        A log that comes after the end of its task goes into its dataset all the same, which is closed again. A retry
-        that opens it meanwhile asks after this request, and has the last word.
+        A log that comes after the end of its task goes into its dataset all the same, which is closed again, unless the
+        catalogue does not let us. A retry that opens it meanwhile asks after this request, and has the last word.
         """
         job_ids = list(request.details["job_ids"])
         async with self._database.read() as connection:
@@ -68,11 +74,17 @@ class OutsideWriting:
             names = sorted({one.dataset for one in found.files})
             scopes = {row["name"]: row["scope"] for row in await SQL.rows(connection, "scopes_of", names=names)}
             closed = await closed_logs(connection, found)
+            by_expression = await SQL.value(
+                connection, "has_outputs_by_expression", task_id=request.task_id, begins=f"{BY_EXPRESSION}%"
+            )
         await self._create(request, catalogue, found.new_datasets)
         scopes |= {one["name"]: one["scope"] for one in found.new_datasets}
+        late = await self._names_taken(catalogue, found, scopes) if by_expression else frozenset()
         by_dataset: dict[str, list[NewFile]] = defaultdict(list)
         for one in found.files:
-            if closed.get(one.dataset, True):  # what is about to be deleted takes no more logs
+            # what is about to be deleted takes no more logs, nor what this account may not open
+            is_open = one.dataset not in closed or (closed[one.dataset] and request.attempts <= MOST_REOPENINGS)
+            if is_open and found.writers[one.dataset, one.lfn] not in late:
                 by_dataset[one.dataset].append(one)
         again = [name for name in found.of_ended if name in by_dataset]
         # a retry since may have opened it here already, and waits for this request with opening it there
@@ -81,10 +93,24 @@ class OutsideWriting:
         for name, some in sorted(by_dataset.items()):
             await catalogue.add_files(data_name(name, scopes.get(name)), some)
         await catalogue.close([data_name(name, scopes.get(name)) for name in again if name in closed])
-        return Done(apply=lambda work: self._registered(work, request.vo, job_ids, names))
+        registered = [job_id for job_id in job_ids if job_id not in late]
+        return Done(apply=lambda work: self._registered(work, request.vo, registered, names, late))
 
-    async def _registered(self, work: UnitOfWork, vo: str, job_ids: Sequence[int], names: Sequence[str]) -> None:
+    async def _names_taken(
+        self, catalogue: OutsideCatalogue, found: Produced, scopes: Mapping[str, str | None]
+    ) -> frozenset[int]:
+        """Jobs with a file that the catalogue knows by its name as another: what an expression stands for may be so."""
+        files = {DataName(data_name(one.dataset, scopes.get(one.dataset)).scope, one.lfn): one for one in found.files}
+        known = await catalogue.registered(list(files))
+        other = [files[name] for name, facts in known.items() if _is_another(facts, files[name])]
+        return frozenset(found.writers[one.dataset, one.lfn] for one in other)
+
+    async def _registered(
+        self, work: UnitOfWork, vo: str, job_ids: Sequence[int], names: Sequence[str], late: frozenset[int]
+    ) -> None:
         await self._data.register(work, job_ids)
+        for some in batches(sorted(late), IDS_OF_EVENT):
+            work.emit(OutputsRegistered(job_ids=(), names_taken_job_ids=tuple(some)))
         await SQL.run(work.connection, "belong_to", vo=vo, names=list(names))
 
     async def remove_files(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
@@ -138,3 +164,8 @@ class OutsideWriting:
 
 def _named(one: Mapping[str, Any]) -> DataName:
     return data_name(one["name"], one["scope"])
+
+
+def _is_another(known: FileFacts, written: NewFile) -> bool:
+    is_checked = None not in (known.checksum, written.checksum)
+    return known.size_bytes != written.size_bytes or (is_checked and known.checksum != written.checksum)

@@ -153,3 +153,7 @@ UPDATE transfers SET status = :status, completed_at = orrery_now(), error = :err
 SELECT task_id, vo, status, coalesce(current_priority, 0) AS current_priority, nucleus,
        split_rule ->> 'destination' AS destination
   FROM tasks WHERE task_id = :task_id;
+
+-- name: has_outputs_by_expression
+-- Whether a task has outputs that are named by an expression. Index output_templates_task.
+SELECT EXISTS (SELECT FROM output_templates WHERE task_id = :task_id AND file_name_template LIKE :begins);

@@ -14,28 +14,46 @@ SELECT f.out_job_id AS job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log
 
 -- name: outputs_by_expression
 -- Outputs of holding jobs that reported success, of which one or more is named by an expression; locked as others lock
--- them before they count. Index task_files_producer.
-SELECT f.out_job_id AS job_id, f.task_id, f.file_id, f.lfn, r.report -> 'outputs' AS outputs
-  FROM task_files f JOIN jobs j ON j.job_id = f.out_job_id JOIN job_reports r ON r.job_id = j.job_id
+-- them before they count, and their jobs, which nobody ends meanwhile. Index task_files_producer.
+SELECT f.out_job_id AS job_id, f.task_id, f.file_id, f.lfn, d.dataset_name, r.report -> 'outputs' AS outputs
+  FROM task_files f JOIN task_datasets d ON d.dataset_id = f.dataset_id
+  JOIN jobs j ON j.job_id = f.out_job_id JOIN job_reports r ON r.job_id = j.job_id
  WHERE f.out_job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' AND r.state = 'finished'
    AND EXISTS (SELECT FROM task_files e WHERE e.out_job_id = f.out_job_id AND e.lfn LIKE :begins)
- ORDER BY f.file_id FOR NO KEY UPDATE OF f;
+ ORDER BY j.job_id, f.file_id FOR NO KEY UPDATE OF f FOR SHARE OF j;
 
 -- name: lock_names
--- One at a time gives names to outputs of a task.
-SELECT pg_advisory_xact_lock(hashtext('names_of_outputs'), hashint8(task_id))
-  FROM (SELECT task_id FROM unnest(:task_ids::bigint[]) AS t (task_id) ORDER BY task_id) sorted;
+-- One at a time gives names to outputs in these datasets, which several tasks may write.
+SELECT pg_advisory_xact_lock(hashtext('names_of_outputs'), number)
+  FROM (SELECT DISTINCT hashtext(name) AS number FROM unnest(:datasets::text[]) AS n (name) ORDER BY 1) sorted;
 
 -- name: taken_names
--- Of these names, those that an output of the task has, or a file that the catalogue knows in its datasets.
--- Index task_files_unit.
+-- Of these names, those that an output of the task has, or in the dataset one of another task or a file that the
+-- catalogue knows. What an attempt wrote that failed, or was lost, has its name no more. Indexes task_datasets_name,
+-- task_files_unit.
 SELECT n.task_id, n.lfn
-  FROM unnest(:task_ids::bigint[], :lfns::text[]) AS n (task_id, lfn)
- WHERE EXISTS (
-       SELECT FROM task_datasets d LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
-        WHERE d.task_id = n.task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
-          AND (EXISTS (SELECT FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.lfn = n.lfn)
-               OR EXISTS (SELECT FROM catalogue.files k WHERE k.dataset_id = c.dataset_id AND k.lfn = n.lfn)));
+  FROM unnest(:task_ids::bigint[], :datasets::text[], :lfns::text[]) AS n (task_id, dataset, lfn)
+  JOIN LATERAL (
+       SELECT bool_or(f.status NOT IN ('failed', 'cancelled', 'nooutput', 'lost')) AS is_kept
+         FROM (SELECT dataset_id FROM task_datasets WHERE task_id = n.task_id
+                  AND type IN ('output', 'log', 'trn_output', 'trn_log')
+               UNION
+               SELECT dataset_id FROM task_datasets WHERE dataset_name = n.dataset
+                  AND type IN ('output', 'log', 'trn_output', 'trn_log')) d
+         JOIN task_files f ON f.dataset_id = d.dataset_id AND f.lfn = n.lfn) known ON true
+ WHERE known.is_kept
+    OR (known.is_kept IS NULL AND EXISTS (
+        SELECT FROM catalogue.datasets c JOIN catalogue.files k USING (dataset_id)
+         WHERE c.name = n.dataset AND k.lfn = n.lfn));
+
+-- name: free_names
+-- What attempts wrote that failed, or was lost, is called by its job besides where another attempt wrote the same
+-- names: of each its dataset and former name. Index task_files_unit.
+UPDATE task_files f SET lfn = substr(n.lfn, 1, 230) || '|' || f.out_job_id
+  FROM unnest(:datasets::text[], :lfns::text[]) AS n (dataset, lfn)
+  JOIN task_datasets d ON d.dataset_name = n.dataset AND d.type IN ('output', 'trn_output')
+ WHERE f.dataset_id = d.dataset_id AND f.lfn = n.lfn AND f.status IN ('failed', 'cancelled', 'nooutput', 'lost')
+RETURNING d.dataset_name, n.lfn;
 
 -- name: name_outputs
 -- Outputs are called as the first file that was written for them.

@@ -71,7 +71,7 @@ class Redefinition:
         found = await self._returned(work, task, spec)
         if isinstance(found, str):
             return found
-        writer = task_as_writer(task.task_id, task.vo, task.user_name, spec)
+        writer = task_as_writer(task, spec)
         foreign = await take_names(work.connection, outputs_wanted(found[1], task.task_id), writer)
         await self._telling.tell_with(work, task.user_name, "task", foreign)
         return "; ".join(str(one) for one in foreign) if foreign else found

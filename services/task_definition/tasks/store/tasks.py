@@ -41,6 +41,7 @@ class TaskRow:
     task_id: int
     task_name: str
     user_name: str
+    submitted_by: str | None
     vo: str
     prod_source_label: str
     task_type: str

@@ -1,7 +1,7 @@
 -- name: lock_task
 -- The row of a task, held until the commit: everything that changes a task takes this lock first.
 -- told by: nobody; it is locked to be changed
-SELECT t.task_id, t.task_name, t.user_name, t.vo, t.prod_source_label, t.task_type, t.status, t.old_status, t.parent_tid,
+SELECT t.task_id, t.task_name, t.user_name, t.submitted_by, t.vo, t.prod_source_label, t.task_type, t.status, t.old_status, t.parent_tid,
        t.nucleus, t.site, t.cloud, t.task_priority, t.current_priority, t.split_rule, t.max_attempt, t.max_failure,
        t.goal, t.gshare, t.resource_type, t.measured_units, t.walltime_unit, t.command, t.command_details, t.retry_at,
        t.error_dialog, t.takes_unstaged, t.hold, t.held_until

@@ -9,6 +9,7 @@ from services.task_definition.data.policy.scopes import ForeignName, NameWanted,
 from services.task_definition.tasks.policy.duplication import fields_of_outputs
 from services.task_definition.tasks.policy.outputs import TASK_ID_PLACEHOLDER, plan_outputs
 from services.task_definition.tasks.policy.task_spec import TaskSpec
+from services.task_definition.tasks.store.tasks import TaskRow
 
 
 async def foreign_task_name(connection: asyncpg.Connection, spec: TaskSpec, writer: NameWriter) -> list[ForeignName]:
@@ -24,13 +25,17 @@ async def foreign_task_name(connection: asyncpg.Connection, spec: TaskSpec, writ
     return [one for one in found if one.cause != "another VO" or one.scope not in own]
 
 
-def task_as_writer(task_id: int, vo: str, user_name: str, submitted: TaskSpec) -> NameWriter:
-    """A task that is refined: it may write where its submission was allowed to, and in its owner's scopes."""
+def task_as_writer(task: TaskRow, submitted: TaskSpec) -> NameWriter:
+    """A task that is refined: it may write where its submission was allowed to, and in its owner's scopes.
+
+    Of these it takes what whoever submitted it may take.
+    """
     return NameWriter(
-        vo,
-        user_name,
-        may_write=lambda whose: whose.owner == user_name,
-        approved=frozenset(scopes_of(outputs_wanted(submitted, task_id))),
+        task.vo,
+        task.user_name,
+        may_write=lambda whose: whose.owner == task.user_name,
+        is_owner=task.submitted_by == task.user_name,
+        approved=frozenset(scopes_of(outputs_wanted(submitted, task.task_id))),
     )
 
 

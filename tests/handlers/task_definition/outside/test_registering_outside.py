@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import httpx
 import pytest
 
 from services.task_definition.data.cataloguing.working import RequestWorker
-from shared.catalogue.outside import DataName, NewCollection
+from shared.catalogue.outside import DataName, FileFacts, NewCollection
 from shared.db import Database
 from shared.events import (
     OutputsProduced,
@@ -30,9 +31,9 @@ from tests.handlers.task_definition.outside.steps import (
     work_off,
 )
 from tests.handlers.task_definition.steps import rows_of, value_of
-from tests.handlers.task_definition.test_outputs_by_expression import holding
+from tests.handlers.task_definition.test_outputs_by_expression import EXPRESSION, holding
 from tests.handlers.task_definition.world import production
-from tests.rows import change
+from tests.rows import change, insert
 
 
 async def test_output_datasets_are_registered_outside_with_their_task(
@@ -70,6 +71,41 @@ async def test_each_file_of_an_output_by_expression_is_registered_outside(
     files = await files_of(outside, DataName("user.ada", "user.ada.X"))
     assert [(one.name.name, one.size_bytes) for one in files] == [("a1.root", 10), ("a2.root", 20)]
     assert [one[:2] for one in await kept(database, "user.ada.X")] == [("a1.root", 10), ("a2.root", 20)]
+
+
+async def test_a_job_whose_file_is_known_outside_as_another_is_told_and_the_others_are_registered(
+    database: Database,
+    service: Service,
+    worker: RequestWorker,
+    outside: FaultyCatalogue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Rucio has one file of a name in a scope, in whatever datasets it is."""
+    await holding(database, {1: {"a1.root": 10}, 2: {"a2.root": 20}, 3: {"a3.root": 30}})
+    names = {name: DataName("user.ada", name) for name in ("a1.root", "a2.root")}
+    sizes = (("a1.root", 99, None), ("a2.root", 20, "ad:00000014"))
+    known = {names[name]: FileFacts(names[name], size, None, checksum) for name, size, checksum in sizes}
+    asked: list[DataName] = []
+
+    async def registered(given: Sequence[DataName]) -> dict[DataName, FileFacts]:
+        asked.extend(given)
+        return {name: facts for name, facts in known.items() if name in given}
+
+    monkeypatch.setattr(outside, "registered", registered, raising=False)
+    await outside.create([NewCollection(DataName("user.ada", name)) for name in ("user.ada.X", "user.ada.log")])
+    async with database.read() as connection:
+        made = {"task_id": 700, "dataset_id": await connection.fetchval("SELECT min(dataset_id) FROM task_datasets")}
+        await insert(connection, "output_templates", {**made, "file_name_template": EXPRESSION})
+    await deliver(database, service, OutputsProduced(job_ids=(1, 2, 3)))
+    await work_off(worker)
+    assert names["a1.root"] in asked
+    files = await files_of(outside, DataName("user.ada", "user.ada.X"))
+    assert [one.name.name for one in files] == ["a2.root", "a3.root"]
+    bodies = await rows_of(
+        database, "SELECT body FROM outbox WHERE routing_key = 'outputs.registered.v1' ORDER BY event_id"
+    )
+    told = [OutputsRegistered.model_validate_json(row["body"]) for row in bodies]
+    assert [(one.job_ids, one.names_taken_job_ids) for one in told] == [((2, 3), ()), ((), (1,))]
 
 
 async def test_a_worker_that_dies_between_call_and_commit_leaves_a_request_that_is_repeated_without_harm(

@@ -5,7 +5,7 @@ Source: JEDI, Final status of Event Service jobs.
 After a job its finished ranges are done and the others are released. If ranges with attempts are left the job is tried
 again; if others hold the rest it waits for them; if nothing could be done the set fails; else its events are merged.
 A range that failed for good, or has no attempt left, fails the set, unless the task takes what was processed
-(allowPartialFinish, or a command to finish). A set has at most maxAttemptEsJob jobs in a row. `merges` has what follows.
+(allowPartialFinish, or a command to finish). A set has at most maxAttemptEsJob jobs in a row. `merges`: what follows.
 """
 
 from __future__ import annotations
