@@ -50,10 +50,11 @@ SELECT n.task_id, n.lfn
 -- What attempts wrote that failed, or was lost, is called by its job besides where another attempt wrote the same
 -- names: of each its dataset and former name. Index task_files_unit.
 UPDATE task_files f SET lfn = substr(n.lfn, 1, 230) || '|' || f.out_job_id
-  FROM unnest(:datasets::text[], :lfns::text[]) AS n (dataset, lfn)
-  JOIN task_datasets d ON d.dataset_name = n.dataset AND d.type IN ('output', 'trn_output')
- WHERE f.dataset_id = d.dataset_id AND f.lfn = n.lfn AND f.status IN ('failed', 'cancelled', 'nooutput', 'lost')
-RETURNING d.dataset_name, n.lfn;
+  FROM (SELECT d.dataset_id, d.dataset_name, w.lfn
+          FROM unnest(:datasets::text[], :lfns::text[]) AS w (dataset, lfn)
+          JOIN task_datasets d ON d.dataset_name = w.dataset AND d.type IN ('output', 'trn_output')) n
+ WHERE f.dataset_id = n.dataset_id AND f.lfn = n.lfn AND f.status IN ('failed', 'cancelled', 'nooutput', 'lost')
+RETURNING n.dataset_name, n.lfn;
 
 -- name: name_outputs
 -- Outputs are called as the first file that was written for them.
