@@ -4,12 +4,13 @@ import asyncio
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from rucio.client.client import Client
 
 from shared.catalogue.messages import rule_of_message
-from shared.catalogue.outside import DataName, NewCollection, NewRule
+from shared.catalogue.outside import CatalogueTrouble, DataName, NewCollection, NewRule
 from shared.catalogue.rucio.adapter import RucioCatalogue
 from shared.catalogue.rucio.settings import RucioSettings
 from tests.catalogues.conformance import Arrive, CatalogueConformance, new_file
@@ -47,6 +48,19 @@ def arrive(rucio: RucioServer) -> Arrive:
 
 class TestRucio(CatalogueConformance):
     """A real server, through its own client."""
+
+
+async def test_a_file_is_known_by_its_scope_in_whatever_dataset_it_is_and_another_of_its_name_is_refused(
+    catalogue: RucioCatalogue, scope: str
+) -> None:
+    first, second = DataName(scope, "first"), DataName(scope, "second")
+    await catalogue.create([NewCollection(first), NewCollection(second)])
+    await catalogue.add_files(first, [new_file(1)])
+    found = await catalogue.registered([DataName(scope, "f.1"), DataName(scope, "f.2")])
+    assert [(name.name, one.size_bytes, one.checksum) for name, one in found.items()] == [("f.1", 101, "ad:0000000a")]
+    with pytest.raises(CatalogueTrouble):
+        await catalogue.add_files(second, [replace(new_file(1), size_bytes=7)])
+    await catalogue.add_files(second, [new_file(1)])
 
 
 async def test_a_finished_rule_is_told_by_a_message_that_names_it(
