@@ -52,7 +52,8 @@ SELECT n.task_id, n.lfn
 UPDATE task_files f SET lfn = substr(n.lfn, 1, 230) || '|' || f.out_job_id
   FROM (SELECT d.dataset_id, d.dataset_name, w.lfn
           FROM unnest(:datasets::text[], :lfns::text[]) AS w (dataset, lfn)
-          JOIN task_datasets d ON d.dataset_name = w.dataset AND d.type IN ('output', 'trn_output')) n
+          JOIN task_datasets d ON d.dataset_name = w.dataset
+                               AND d.type IN ('output', 'log', 'trn_output', 'trn_log')) n
  WHERE f.dataset_id = n.dataset_id AND f.lfn = n.lfn AND f.status IN ('failed', 'cancelled', 'nooutput', 'lost')
 RETURNING n.dataset_name, n.lfn;
 
