@@ -82,9 +82,10 @@ class OutsideWriting:
         late = await self._names_taken(catalogue, found, scopes) if by_expression else frozenset()
         by_dataset: dict[str, list[NewFile]] = defaultdict(list)
         for one in found.files:
-            # what is about to be deleted takes no more logs, nor what this account may not open
+            writer = found.writers[one.dataset, one.lfn]
+            # what is about to be deleted takes no more late logs, nor what this account may not open
             is_open = one.dataset not in closed or (closed[one.dataset] and request.attempts <= MOST_REOPENINGS)
-            if is_open and found.writers[one.dataset, one.lfn] not in late:
+            if writer not in late and (is_open or writer in found.job_ids):
                 by_dataset[one.dataset].append(one)
         again = [name for name in found.of_ended if name in by_dataset]
         # a retry since may have opened it here already, and waits for this request with opening it there
