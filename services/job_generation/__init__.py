@@ -25,6 +25,7 @@ transactions do not wait in a circle.
 `handlers`         each event goes to the step that it is for
 `kinds`            a room for each kind of jobs: scouts, builds, merges, event service, ...; `registered`: all of them
 `steps`            the plain path of a task: offering, making, counting, settling; `doors`: what these ask kinds of jobs
+`requesting`       jobs of any kind are built and inserted
 `api`              rules of retries over HTTP
 `throttle`         one gate for each share and resource type: how much it lets through, who goes first, who is woken
 `scouts`           what the first jobs measured, and whether the task may go on

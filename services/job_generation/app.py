@@ -11,12 +11,12 @@ from services.job_generation.handlers import Handlers
 from services.job_generation.kinds.registered import register
 from services.job_generation.kinds.room import Steps
 from services.job_generation.ordering import Rekeying
+from services.job_generation.requesting import Requesting
 from services.job_generation.retry.retrying import Retrying, forget_retry_decisions
 from services.job_generation.steps.counting import Counting
 from services.job_generation.steps.doors import Kinds
 from services.job_generation.steps.making import Making
 from services.job_generation.steps.offering import Offering
-from services.job_generation.steps.requesting import Requesting
 from services.job_generation.steps.settling import Settling
 from services.job_generation.store.jobs import ShapeIds
 from services.job_generation.throttle.gating import Gating

@@ -161,7 +161,7 @@ class EventServiceRules(TaskFields):
     consumer_attempts: Attempts = rule("maxAttemptEsJob", "XJ", "attempts of the jobs of a job set", _JOBS, default=3,
                                        unit="attempts")
     keeps_processed_events: Flag = rule("notDiscardEvents", "ND", "ranges that are processed stay so when their files "
-                                        "are tried again", _JOBS, default=False)
+                                        "are tried again; without it all are processed again", _JOBS, default=False)
     attempts_only_of_failed: Flag = rule("decAttOnFailedES", "XF", "an attempt counts only where the range itself "
                                          "failed", _JOBS, default=False)
     resurrects_consumers: Flag = rule("resurrectConsumers", "SC", "a job set gets as many jobs again as at first",

@@ -86,7 +86,7 @@ def test_few_files_outside_their_room_name_jumbo_jobs() -> None:
 
 def test_one_place_builds_the_request_of_jobs() -> None:
     builders = [str(path.relative_to(ROOT)) for path in MODULES.values() if "BuildRequest(" in path.read_text()]
-    assert builders == ["services/job_generation/steps/requesting.py"]
+    assert builders == ["services/job_generation/requesting.py"]
 
 
 def _without(kind: str, copy: Path) -> list[str]:

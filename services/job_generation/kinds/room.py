@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from services.job_generation.requesting import Requesting
 from services.job_generation.steps.counting import Counting
 from services.job_generation.steps.doors import Kind, Kinds
 from services.job_generation.steps.making import Making
-from services.job_generation.steps.requesting import Requesting
 from services.job_generation.steps.settling import Settling
 from shared.config.parameters import Parameters
 from shared.snapshot import KnownGrid

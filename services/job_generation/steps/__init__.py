@@ -3,7 +3,6 @@
 ===========  ====================================================================================
 `offering`   ready -> picked: the next chunks of a task, as far as the throttle lets it
 `making`     a brokered chunk -> jobs, in one transaction; what does not fit goes back
-             `requesting`: these and other jobs are built and inserted
 `counting`   ended jobs -> files, once for each job
 `settling`   what follows: what each kind wants next, more chunks, prepared, progress
 `doors`      what the steps ask each kind of jobs, in the order in which the kinds are registered

@@ -14,11 +14,11 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, needs_key
 from services.job_generation.policy.queue_facts import facts_of_candidates, queues_naming
 from services.job_generation.policy.values import Dataset, PlacedJob, QueueFacts, Task
+from services.job_generation.requesting import Requesting
 from services.job_generation.specification.job_source import JobSource, Undefinable
 from services.job_generation.specification.kind_of_job import SCOUT
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, Kinds
-from services.job_generation.steps.requesting import Requesting
 from services.job_generation.store import queued as store_queued
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units

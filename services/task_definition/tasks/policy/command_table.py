@@ -67,7 +67,9 @@ COMMANDS: tuple[TaskCommand, ...] = (
             Given("no_child_retry", "flag", "leave children as they are", False),
             Given("discard_events", "flag", "process again the events that were processed and not merged", False),
             Given("disable_staging_mode", "flag", "do not wait for input that is being staged", False),
-            Given("keep_gshare_priority", "flag", "keep share and priority as they are now", False),
+            Given(
+                "keep_gshare_priority", "flag", "keep share and priority as they are now, not as they were given", False
+            ),
             Given("ignore_hard_exhausted", "flag", "ignore the limits of retries", False),
         ),
     ),
