@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
 from services.task_definition.tasks.policy.task_parameters.table import TaskParameters
 from services.task_definition.tasks.policy.task_spec_items import Item
+from shared.model.batches import batches
 from shared.model.command_line import (
     TEXTS_OF_JOBS,
     TEXTS_OF_SEGMENTS,
@@ -27,6 +28,7 @@ from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 _SAMPLE = "1"
+_NAMES_IN_A_STEP = 500
 
 
 def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]:
@@ -56,14 +58,16 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
         yield from _told("preproSpec.jobParameters", given.prepro_spec.job_parameters, Values({}, normal.texts, {}))
 
 
-def unknown_yet_problems(given: TaskParameters) -> Iterable[FieldProblem]:
-    """Datasets and lists of files that a pre-processing job gives, of a task that has none."""
+def unknown_yet_problems(given: TaskParameters) -> Iterable[FieldProblem | None]:
+    """Find datasets and lists of files that a pre-processing job gives, of a task that has none; None ends a step."""
     allowed = "needs preproSpec: the job that finds out its value"
     for index, item in enumerate(given.job_parameters if given.prepro_spec is None else ()):
         for field, values in (("dataset", item.datasets()), ("files", item.files or ())):
-            yield from (
-                problem(f"jobParameters.{index}.{field}", one, allowed) for one in values if is_unknown_yet(one)
-            )
+            for some in batches(values, _NAMES_IN_A_STEP):
+                yield from (
+                    problem(f"jobParameters.{index}.{field}", one, allowed) for one in some if is_unknown_yet(one)
+                )
+                yield None
 
 
 def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:

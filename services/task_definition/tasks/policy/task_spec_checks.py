@@ -43,21 +43,24 @@ def problems_between_fields(form: Form) -> Steps[list[FieldProblem]]:
     """
     found: list[FieldProblem] = []
     for check in _CHECKS:
-        found += _told(check, form.given)
+        found += yield from _told(check, form.given)
     for place, item in form.items:
         yield
         found += _item(f"jobParameters.{place}", item)
     for check in (_logs, _streams, placeholder_problems, _log_of_merge_jobs):
-        for one in as_far_as_readable(check, form.given):
-            if one is None:
-                yield
-            else:
-                found.append(one)
+        found += yield from _told(check, form.given)
     return found
 
 
-def _told(check: Check, given: TaskParameters) -> Iterable[FieldProblem]:
-    return [one for one in as_far_as_readable(check, given) if one is not None]
+def _told(check: Check, given: TaskParameters) -> Steps[list[FieldProblem]]:
+    """What a check finds; where it says None a step ends."""
+    found = []
+    for one in as_far_as_readable(check, given):
+        if one is None:
+            yield
+        else:
+            found.append(one)
+    return found
 
 
 def _name(given: TaskParameters) -> Iterable[FieldProblem]:
