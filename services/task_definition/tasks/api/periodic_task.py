@@ -13,7 +13,7 @@ from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from services.task_definition.data.telling import Telling
-from services.task_definition.tasks.store.periodic import PeriodicStore
+from services.task_definition.tasks.store import periodic as store
 from services.task_definition.tasks.submitting.periodic import TOLD_AS, PeriodicTasks
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
 from services.task_definition.tasks.submitting.submission import SubmissionRefused
@@ -49,7 +49,7 @@ class PeriodicRoutes:
     """One method for each path."""
 
     def __init__(self, database: Database, periodic: PeriodicTasks, secrets: SecretRequests, telling: Telling) -> None:
-        self._database, self._periodic, self._store = database, periodic, PeriodicStore()
+        self._database, self._periodic = database, periodic
         self._secrets, self._telling = secrets, telling
 
     async def list_all(
@@ -61,8 +61,8 @@ class PeriodicRoutes:
     ) -> Response:
         """Series of tasks with period, state and end, the newest first."""
         async with self._database.begin(reason=f"listed by {caller.name}") as work:
-            await self._store.note_seen(work.connection, caller)
-            rows = await self._store.list(work.connection, user_name=user_name, status=status, limit=MOST_LISTED)
+            await store.note_seen(work, caller)
+            rows = await store.list_all(work, user_name=user_name, status=status, limit=MOST_LISTED)
         told = [row for row in rows if access.DETAILS.allows(caller, Whose(row["user_name"], row["vo"]))]
         return Envelope(told[:limit])
 

@@ -16,7 +16,7 @@ from services.task_definition.data.telling import Telling
 from services.task_definition.desk.store.audit import audit
 from services.task_definition.tasks.api.task_filters import wanted_of, words
 from services.task_definition.tasks.policy.client_names import as_the_client_knows_it
-from services.task_definition.tasks.store.periodic import PeriodicStore
+from services.task_definition.tasks.store import periodic as store_periodic
 from services.task_definition.tasks.store.reads import FILES_PER_DATASET, Reading, TaskFilter
 from services.task_definition.tasks.store.tasks import TaskStore
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
@@ -48,7 +48,6 @@ def submission_routes(
 ) -> APIRouter:
     """Submitting."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
-    series = PeriodicStore()
 
     @router.post("/submit")
     async def submit(
@@ -62,14 +61,9 @@ def submission_routes(
             async with database.begin(reason=f"submitted by {caller.name}") as work:
                 found = await submission.submit(work, task_parameters, caller, parent_id=parent_tid, dry_run=dry_run)
                 if not dry_run:
-                    await series.note_seen(work.connection, caller)
+                    await store_periodic.note_seen(work, caller)
                     target = f"task:{found.task_id}"
-                    await audit(
-                        work.connection,
-                        caller=caller,
-                        verb="task.submit",
-                        target=target,
-                    )
+                    await audit(work.connection, caller=caller, verb="task.submit", target=target)
         except SubmissionRefused as refusal:
             await secrets.tell(caller, task_parameters, refusal)
             await telling.tell(database, caller, "task", refusal.problems)

@@ -1,4 +1,4 @@
-"""Rows of periodic tasks."""
+"""Rows of periodic tasks. Each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import asyncpg
-
 from services.task_definition.tasks.policy.periodic import PeriodicStatus, rights_of_today
 from shared.auth import Caller
 from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
 
 SQL = Queries.beside(__file__)
 #: a token that was revoked is believed for so long at most, with room for a clock
@@ -80,74 +79,66 @@ def described(caller: Caller) -> dict[str, Any]:
     }
 
 
-class PeriodicStore:
-    """Stateless; every method runs in the caller's transaction."""
+async def insert(work: UnitOfWork, **columns: Any) -> int:
+    return int(await SQL.value(work.connection, "insert_periodic", **columns))
 
-    async def insert(self, connection: asyncpg.Connection, **columns: Any) -> int:
-        return int(await SQL.value(connection, "insert_periodic", **columns))
 
-    async def lock(self, connection: asyncpg.Connection, periodic_id: int) -> PeriodicTask | None:
-        row = await SQL.row(connection, "lock_periodic", periodic_id=periodic_id)
-        return None if row is None else PeriodicTask(**dict(row))
+async def lock(work: UnitOfWork, periodic_id: int) -> PeriodicTask | None:
+    row = await SQL.row(work.connection, "lock_periodic", periodic_id=periodic_id)
+    return None if row is None else PeriodicTask(**dict(row))
 
-    async def due(self, connection: asyncpg.Connection, count: int) -> list[PeriodicTask]:
-        """Those whose time has come and that nobody else has at hand."""
-        return [PeriodicTask(**dict(row)) for row in await SQL.rows(connection, "due_periodic", count=count)]
 
-    async def note_seen(self, connection: asyncpg.Connection, caller: Caller) -> None:
-        """Remember what a token of somebody who has series says; one that may not submit says nothing."""
-        if caller.has_right("submit"):
-            await SQL.run(
-                connection,
-                "note_seen",
-                name=caller.name,
-                source=caller.source,
-                vo=caller.vo,
-                caller=described(caller),
-                in_force_after_s=IN_FORCE_AFTER_S,
-            )
+async def due(work: UnitOfWork, count: int) -> list[PeriodicTask]:
+    """Lock those whose time has come and that nobody else has at hand."""
+    return [PeriodicTask(**dict(row)) for row in await SQL.rows(work.connection, "due_periodic", count=count)]
 
-    async def lapsed(
-        self,
-        connection: asyncpg.Connection,
-        seen_within_s: float,
-        *,
-        status: PeriodicStatus = "active",
-        periodic_id: int | None = None,
-        count: int = 1,
-    ) -> list[Lapsed]:
-        """Series in a state, or one of them, that nobody stands for."""
-        given: dict[str, Any] = {"status": status, "periodic_id": periodic_id, "count": count}
-        rows = await SQL.rows(connection, "lapsed_periodic", seen_within_s=seen_within_s, **given)
-        return [Lapsed(**dict(row)) for row in rows]
 
-    async def move(
-        self,
-        connection: asyncpg.Connection,
-        periodic_id: int,
-        status: PeriodicStatus,
-        allowed: Collection[str],
-        reason: str | None = None,
-    ) -> bool:
-        """By compare-and-set; the reason is told to who lists it."""
-        given: dict[str, Any] = {"status": status, "allowed": sorted(allowed), "reason": reason}
-        return await SQL.value(connection, "move_periodic", periodic_id=periodic_id, **given) is not None
-
-    async def submitted(
-        self,
-        connection: asyncpg.Connection,
-        periodic_id: int,
-        *,
-        task_id: int | None,
-        error: str | None,
-        next_at: datetime,
-    ) -> None:
+async def note_seen(work: UnitOfWork, caller: Caller) -> None:
+    """Remember what a token of somebody who has series says; one that may not submit says nothing."""
+    if caller.has_right("submit"):
         await SQL.run(
-            connection, "note_submitted", periodic_id=periodic_id, task_id=task_id, error=error, next_at=next_at
+            work.connection,
+            "note_seen",
+            name=caller.name,
+            source=caller.source,
+            vo=caller.vo,
+            caller=described(caller),
+            in_force_after_s=IN_FORCE_AFTER_S,
         )
 
-    async def list(
-        self, connection: asyncpg.Connection, *, user_name: str | None, status: PeriodicStatus | None, limit: int
-    ) -> list[dict[str, Any]]:
-        rows = await SQL.rows(connection, "list_periodic", user_name=user_name, status=status, count=limit)
-        return [dict(row) for row in rows]
+
+async def lapsed(
+    work: UnitOfWork,
+    seen_within_s: float,
+    *,
+    status: PeriodicStatus = "active",
+    periodic_id: int | None = None,
+    count: int = 1,
+) -> list[Lapsed]:
+    """Find series in a state, or one of them, that nobody stands for."""
+    given: dict[str, Any] = {"status": status, "periodic_id": periodic_id, "count": count}
+    rows = await SQL.rows(work.connection, "lapsed_periodic", seen_within_s=seen_within_s, **given)
+    return [Lapsed(**dict(row)) for row in rows]
+
+
+async def move(
+    work: UnitOfWork, periodic_id: int, status: PeriodicStatus, allowed: Collection[str], reason: str | None = None
+) -> bool:
+    """Compare and set the state of a series; the reason is told to who lists it."""
+    given: dict[str, Any] = {"status": status, "allowed": sorted(allowed), "reason": reason}
+    return await SQL.value(work.connection, "move_periodic", periodic_id=periodic_id, **given) is not None
+
+
+async def note_submitted(
+    work: UnitOfWork, periodic_id: int, *, task_id: int | None, error: str | None, next_at: datetime
+) -> None:
+    await SQL.run(
+        work.connection, "note_submitted", periodic_id=periodic_id, task_id=task_id, error=error, next_at=next_at
+    )
+
+
+async def list_all(
+    work: UnitOfWork, *, user_name: str | None, status: PeriodicStatus | None, limit: int
+) -> list[dict[str, Any]]:
+    rows = await SQL.rows(work.connection, "list_periodic", user_name=user_name, status=status, count=limit)
+    return [dict(row) for row in rows]

@@ -24,8 +24,8 @@ from services.task_definition.tasks.policy.periodic import (
     right_lost,
 )
 from services.task_definition.tasks.policy.task_spec import parse_task
-from services.task_definition.tasks.store.periodic import Lapsed, PeriodicStore, PeriodicTask, described
-from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.store import periodic as store
+from services.task_definition.tasks.store.periodic import Lapsed, PeriodicTask, described
 from services.task_definition.tasks.submitting.rights import owner_of
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
 from services.task_definition.tasks.submitting.submission import Submission, SubmissionRefused
@@ -50,16 +50,10 @@ class PeriodicTasks:
     """
 
     def __init__(
-        self,
-        tasks: TaskStore,
-        submission: Submission,
-        parameters: Parameters,
-        secrets: SecretRequests,
-        telling: Telling,
+        self, submission: Submission, parameters: Parameters, secrets: SecretRequests, telling: Telling
     ) -> None:
-        self._tasks, self._submission, self._parameters = tasks, submission, parameters
+        self._submission, self._parameters = submission, parameters
         self._secrets, self._telling = secrets, telling
-        self._store = PeriodicStore()
 
     async def submit(
         self,
@@ -84,8 +78,8 @@ class PeriodicTasks:
         problems = problems_of_series(spec, period_s, ends_at, work.now)
         if problems:
             raise SubmissionRefused(problems)
-        periodic_id = await self._store.insert(
-            work.connection,
+        periodic_id = await store.insert(
+            work,
             task_name=name,
             user_name=owner_of(spec, caller),
             vo=spec.parameters.vo,
@@ -101,16 +95,16 @@ class PeriodicTasks:
 
     async def submit_due(self, work: UnitOfWork) -> bool:
         """Periodic: the tasks that are due; whether there may be more."""
-        lapsed = await self._store.lapsed(work.connection, self._seen_within_s, count=AT_ONCE)
+        lapsed = await store.lapsed(work, self._seen_within_s, count=AT_ONCE)
         for series in lapsed:
             await self._pause(work, series.periodic_id, _said(series, self._seen_within_s))
         if len(lapsed) == AT_ONCE:
             return True  # nothing is submitted before all of them pause
-        due = await self._store.due(work.connection, AT_ONCE)
+        due = await store.due(work, AT_ONCE)
         for one in due:
             lost = right_lost(one.as_caller(), one.user_name, one.vo)
             if one.ends_at is not None and one.ends_at <= work.now:
-                await self._store.move(work.connection, one.periodic_id, "ended", ["active"])
+                await store.move(work, one.periodic_id, "ended", ["active"])
             elif lost is not None:
                 await self._pause(work, one.periodic_id, lost)
             else:
@@ -122,7 +116,7 @@ class PeriodicTasks:
         return self._parameters.read(SERIES_SUBMITTER_SEEN_DAYS) * 86_400
 
     async def _pause(self, work: UnitOfWork, periodic_id: int, reason: str) -> None:
-        if await self._store.move(work.connection, periodic_id, "paused", ["active"], reason):
+        if await store.move(work, periodic_id, "paused", ["active"], reason):
             log.warning("periodic task %d is paused: %s", periodic_id, reason)
             await self._audit(work, SYSTEM, "pause", periodic_id, f"paused: {reason}"[:500])
 
@@ -141,7 +135,7 @@ class PeriodicTasks:
             await self._secrets.tell_with(work, caller, parameters, refusal)
             await self._telling.tell_with(work, caller.name, TOLD_AS, refusal.problems)
         then = next_time(series.next_at, series.period_s, work.now)
-        await self._store.submitted(work.connection, series.periodic_id, task_id=task_id, error=error, next_at=then)
+        await store.note_submitted(work, series.periodic_id, task_id=task_id, error=error, next_at=then)
         if task_id is not None:
             await audit(
                 work.connection,
@@ -153,14 +147,14 @@ class PeriodicTasks:
 
     async def command(self, work: UnitOfWork, periodic_id: int, verb: str, caller: Caller) -> rules.Reply:
         """pause, resume or end."""
-        await self._store.note_seen(work.connection, caller)
-        series = await self._store.lock(work.connection, periodic_id)
+        await store.note_seen(work, caller)
+        series = await store.lock(work, periodic_id)
         reply = self._refusal(series, periodic_id, verb, caller)
         if reply is None and series is not None and verb == "resume":
             reply = await self._lapsed(work, series)
         if reply is None:
             allowed, target = PERIODIC_COMMANDS[verb]
-            await self._store.move(work.connection, periodic_id, target, allowed)
+            await store.move(work, periodic_id, target, allowed)
             reply = rules.Reply(rules.OK, f"periodic task {periodic_id} is {target}")
         outcome = "accepted" if reply.accepted else f"refused: {reply.message}"
         await self._audit(work, caller, verb, periodic_id, outcome)
@@ -178,9 +172,7 @@ class PeriodicTasks:
 
     async def _lapsed(self, work: UnitOfWork, series: PeriodicTask) -> rules.Reply | None:
         """A series that nobody stands for is resumed by who submitted it, with a token of today."""
-        found = await self._store.lapsed(
-            work.connection, self._seen_within_s, status="paused", periodic_id=series.periodic_id
-        )
+        found = await store.lapsed(work, self._seen_within_s, status="paused", periodic_id=series.periodic_id)
         reasons = [_said(one, self._seen_within_s) for one in found if one.revoked in (None, one.submitter)]
         lost = right_lost(series.as_caller(), series.user_name, series.vo)
         reason = next(iter(reasons), lost)
