@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from services.task_definition.tasks.commanding.command import Command
 from services.task_definition.tasks.policy import commands as rules
-from services.task_definition.tasks.store import reopenings as store
-from services.task_definition.tasks.store.reopenings import Kind, Reopening, ReopeningStore, ReopenStep
+from services.task_definition.tasks.store import reopenings as store_reopenings
+from services.task_definition.tasks.store.reopenings import Kind, Reopening, ReopenStep
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskReleased
@@ -41,7 +41,7 @@ class UnitSlices:
     """`begin` takes the first slice, `work_off` the others; `go_on` by kind is what follows the last."""
 
     def __init__(self, tasks: TaskStore, go_on: Mapping[Kind, GoOn]) -> None:
-        self._tasks, self._store, self._go_on = tasks, ReopeningStore(), go_on
+        self._tasks, self._go_on = tasks, go_on
 
     async def begin(
         self,
@@ -57,36 +57,36 @@ class UnitSlices:
         """The first units; `task` is what it was before the command, its row is locked."""
         reopening = Reopening(
             task.task_id, kind, task.status, command.verb, dict(command.details), reason, command.by_production, steps,
-            await self._store.last_unit(work.connection, task.task_id), n_left,
+            await store_reopenings.last_unit(work, task.task_id), n_left,
         )  # fmt: skip
-        reopening, is_more = await self._store.advance(work, reopening, store.SLICE)
+        reopening, is_more = await store_reopenings.advance(work, reopening, store_reopenings.SLICE)
         if not is_more:
             return Begun(reopening, None)
-        await self._store.keep(work.connection, reopening)
+        await store_reopenings.keep(work, reopening)
         said = f"{command.verb}: {rules.units(reopening.n_reopened)} re-opened so far, the others follow"
-        await self._store.say(work.connection, task.task_id, said)
+        await store_reopenings.say(work, task.task_id, said)
         return Begun(reopening, rules.Reply(rules.OK, f"task {task.task_id}: {said}"))
 
     async def work_off(self, work: UnitOfWork) -> bool:
         """Periodic: the next slice of the command that waited longest; whether there was one."""
-        reopening = await self._store.next(work.connection)
+        reopening = await store_reopenings.next_in_turn(work)
         if reopening is None:
             return False
         task = await self._tasks.lock(work.connection, reopening.task_id)
         if task is None or task.status not in IN_FORCE[reopening.kind]:
-            await self._store.end(work.connection, reopening)
+            await store_reopenings.end(work, reopening)
             return True
         before = reopening.n_reopened
-        reopening, is_more = await self._store.advance(work, reopening, store.SLICE)
+        reopening, is_more = await store_reopenings.advance(work, reopening, store_reopenings.SLICE)
         # after the last slice the task may have nothing left to do, for which it waited
         if reopening.kind == "live" and (reopening.n_reopened > before or not is_more):
             released(work, task, reopening.reason)
         if is_more:
-            await self._store.keep(work.connection, reopening)
+            await store_reopenings.keep(work, reopening)
             said = f"{reopening.verb}: {rules.units(reopening.n_reopened)} re-opened so far, the others follow"
-            await self._store.say(work.connection, task.task_id, said)
+            await store_reopenings.say(work, task.task_id, said)
             return True
-        await self._store.end(work.connection, reopening)
+        await store_reopenings.end(work, reopening)
         if reopening.kind in self._go_on:
             command = Command(reopening.verb, task.task_id, reopening.details, by_production=reopening.by_production)
             before_it = replace(task, status=reopening.came_from, error_dialog=None)
