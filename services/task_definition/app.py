@@ -50,7 +50,6 @@ from services.task_definition.tasks.reclassifying import Reclassifying
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.staging.staging_outside import OutsideStaging
 from services.task_definition.tasks.store.commands import CommandStore
-from services.task_definition.tasks.store.definitions import DefinitionStore
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.reads import Reading
 from services.task_definition.tasks.store.task_files import TaskFiles
@@ -111,7 +110,7 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     readings = Readings()
     reader = ContentsReader(readings, grid)
     staging = Staging(tasks, catalogue, wishes, grid, parameters)
-    definition = Definition(tasks, DefinitionStore(), readings, catalogue, parameters, reader, wishes, staging, telling)
+    definition = Definition(tasks, readings, catalogue, parameters, reader, wishes, staging, telling)
     checks = InputChecks(tasks, readings, parameters, definition.read_again, wishes, definition.compare_unknown)
     worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks, staging)
     handlers = Handlers(definition, completion, commands, data, Reclassifying(tasks))

@@ -15,7 +15,6 @@ from services.task_definition.tasks.defining.checking import InputChecks
 from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
 from services.task_definition.tasks.staging.staging import Staging
-from services.task_definition.tasks.store.definitions import DefinitionStore
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskStore
 from shared.cache import NullCache
@@ -40,7 +39,6 @@ def in_small_slices() -> Definition:
     reading = ContentsReader(readings, KnownGrid(NullCache()), files_of_slice=SMALL, names_of_piece=5)
     return Definition(
         TaskStore(),
-        DefinitionStore(),
         readings,
         BuiltInCatalogue(),
         Parameters(),

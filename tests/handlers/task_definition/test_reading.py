@@ -9,7 +9,6 @@ import pytest
 
 from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
-from services.task_definition.tasks.store.definitions import DefinitionStore
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskStore
 from shared.cache import NullCache
@@ -75,7 +74,7 @@ async def test_a_slice_ends_when_its_time_is_over_though_it_might_have_more_file
         readings, KnownGrid(NullCache()), files_of_piece=3, files_at_least=3, clock=SlowMachine()
     )  # fmt: skip
     definition = Definition(
-        TaskStore(), DefinitionStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(),
+        TaskStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(),
         TELLING,
     )  # fmt: skip
     task_id = await submit(producer, production("slow", nucleus="ALPHA"))

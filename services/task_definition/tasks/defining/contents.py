@@ -13,7 +13,8 @@ from services.task_definition.tasks.policy.definition_plan import InputDatasetPl
 from services.task_definition.tasks.policy.input_wishes import InputWish, NumberedUnits, wish_for
 from services.task_definition.tasks.policy.scouting import open_for_scouts
 from services.task_definition.tasks.policy.unit_limits import UnitLimits
-from services.task_definition.tasks.store.definitions import DefinitionStore, NewDataset, dataset_of_input
+from services.task_definition.tasks.store import definitions as store_definitions
+from services.task_definition.tasks.store.definitions import NewDataset, dataset_of_input
 from services.task_definition.tasks.store.numbering import count_pseudo
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskRow
@@ -33,8 +34,8 @@ Known = Mapping[tuple[str, str], asyncpg.Record]
 class Contents:
     """Writes the rows of one refined task, whose row is held."""
 
-    def __init__(self, store: DefinitionStore, readings: Readings, catalogue: Catalogue, wishes: Wishes) -> None:
-        self._store, self._readings, self._catalogue, self._wishes = store, readings, catalogue, wishes
+    def __init__(self, readings: Readings, catalogue: Catalogue, wishes: Wishes) -> None:
+        self._readings, self._catalogue, self._wishes = readings, catalogue, wishes
 
     async def put(
         self, work: UnitOfWork, task: TaskRow, plan: Refined, *, parent_works: bool, most: UnitLimits
@@ -43,11 +44,11 @@ class Contents:
 
         A dataset that its container no longer lists is taken out, unless jobs have taken files of it.
         """
-        rows = await self._store.datasets(work.connection, task.task_id)
+        rows = await store_definitions.datasets(work, task.task_id)
         known = {(row["dataset_name"], row["stream_name"]): row for row in rows if row["type"] == "input"}
         listed = {(one.name, one.stream) for one in plan.inputs}
         gone = [row["dataset_id"] for key, row in known.items() if key not in listed and row["container_name"]]
-        await self._store.take_out(work, gone)
+        await store_definitions.take_out(work, gone)
         is_new = not any(row["type"] in (*OUTPUT_TYPES, *TEMPLATE_TYPES) for row in rows)
         if is_new and plan.pseudo is not None:  # before the input that jobs of a search read besides
             await self._insert_pseudo(work, task, plan)
@@ -56,17 +57,17 @@ class Contents:
         if is_new:
             if plan.seed_offset is not None or plan.sequence_offset is not None:
                 await self._insert_seeds(work, task, plan)
-            first = await self._store.first_master(work.connection, task.task_id)
+            first = await store_definitions.first_master(work, task.task_id)
             await self._insert_outputs(work, task, plan, first)
-        await self._store.put_command_lines(work.connection, task.task_id, plan.command_lines)
+        await store_definitions.put_command_lines(work, task.task_id, plan.command_lines)
 
     async def compare_unknown(self, work: UnitOfWork, task: TaskRow) -> None:
         """Input datasets that the catalogue has lost are compared with nothing."""
-        unknown = set(await self._store.unknown_inputs(work.connection, task.task_id))
-        rows = [r for r in await self._store.datasets(work.connection, task.task_id) if r["dataset_id"] in unknown]
+        unknown = set(await store_definitions.unknown_inputs(work, task.task_id))
+        rows = [r for r in await store_definitions.datasets(work, task.task_id) if r["dataset_id"] in unknown]
         if not rows:
             return
-        await self._store.look_again(work, sorted(unknown))
+        await store_definitions.look_again(work, sorted(unknown))
         await self._readings.begin(work.connection, task.task_id)
         for position, row in enumerate(rows):
             wanted = InputWish(is_master=row["master_id"] is None, name=row["dataset_name"], needs_names=False)
@@ -78,7 +79,7 @@ class Contents:
         masters = [one for one in plan.inputs if one.is_master]
         in_order = [*masters, *(one for one in plan.inputs if not one.is_master)]
         ids = await self._ids(work, task, in_order, known)
-        await self._store.look_again(work, [ids[one.name, one.stream] for one in in_order])
+        await store_definitions.look_again(work, [ids[one.name, one.stream] for one in in_order])
         counts_files = plan.max_files is not None
         used = await self._readings.used(work.connection, task.task_id, counts_files=counts_files)
         await self._readings.begin(work.connection, task.task_id)
@@ -108,11 +109,11 @@ class Contents:
         for one, dataset_id in zip(new, await work.next_ids(DATASET_SEQUENCE, len(new)), strict=True):
             ids[one.name, one.stream] = dataset_id
         first = next((ids[one.name, one.stream] for one in in_order if one.is_master), None)
-        first = first or (await self._store.first_master(work.connection, task.task_id) if new else None)
+        first = first or (await store_definitions.first_master(work, task.task_id) if new else None)
         for one in new:
             master_id = None if one.is_master else first
             row = dataset_of_input(ids[one.name, one.stream], one, master_id)
-            await self._store.insert_dataset(work.connection, task.task_id, task.vo, row)
+            await store_definitions.insert_dataset(work, task.task_id, task.vo, row)
         return ids
 
     async def _insert_seeds(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
@@ -123,14 +124,14 @@ class Contents:
         [dataset_id] = await work.next_ids(DATASET_SEQUENCE, 1)
         name = f"pseudo_random_seed_{task.task_id}"
         seeds = NewDataset(dataset_id, name, "random_seed", "RNDMSEED", attributes=offsets)
-        await self._store.insert_dataset(work.connection, task.task_id, task.vo, seeds)
-        await self._store.ready(work.connection, [dataset_id])
+        await store_definitions.insert_dataset(work, task.task_id, task.vo, seeds)
+        await store_definitions.make_ready(work, [dataset_id])
 
     async def _insert_pseudo(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
         assert plan.pseudo is not None
         [dataset_id] = await work.next_ids(DATASET_SEQUENCE, 1)
-        await self._store.insert_dataset(
-            work.connection,
+        await store_definitions.insert_dataset(
+            work,
             task.task_id,
             task.vo,
             NewDataset(
@@ -140,7 +141,7 @@ class Contents:
         if plan.pseudo.names:
             units = _numbered(task, plan)
             names = plan.pseudo.names
-            await self._store.insert_named_files(work.connection, task.task_id, dataset_id, names, units)
+            await store_definitions.insert_named_files(work, task.task_id, dataset_id, names, units)
             await count_pseudo(work.connection, dataset_id, units)
 
     async def _number_units(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
@@ -148,7 +149,7 @@ class Contents:
         if plan.pseudo is None or plan.pseudo.names:
             return
         units = _numbered(task, plan)
-        for row in await self._store.datasets(work.connection, task.task_id):
+        for row in await store_definitions.datasets(work, task.task_id):
             if row["type"] == "pseudo_input" and row["n_files"] < units.n_rows:
                 name, dataset_id = row["dataset_name"], row["dataset_id"]
                 wanted = InputWish(is_master=False, name=name, numbered=units)
@@ -174,9 +175,9 @@ class Contents:
                 provenance_id=provenance_id,
                 scope=one.scope,
             )
-            await self._store.insert_dataset(work.connection, task.task_id, task.vo, new)
+            await store_definitions.insert_dataset(work, task.task_id, task.vo, new)
         for template in outputs.templates:
-            await self._store.insert_template(work.connection, task.task_id, ids[template.dataset], template)
+            await store_definitions.insert_template(work, task.task_id, ids[template.dataset], template)
 
     async def register_outputs(self, work: UnitOfWork, task: TaskRow) -> None:
         """Output datasets that the catalogue does not have yet, as the task is about to make jobs.
@@ -185,7 +186,7 @@ class Contents:
         """
         outputs = [
             row
-            for row in await self._store.datasets(work.connection, task.task_id)
+            for row in await store_definitions.datasets(work, task.task_id)
             if row["type"] in OUTPUT_TYPES and row["status"] in ("defined", "ready")
         ]
         known = await self._catalogue.find(work.connection, [row["dataset_name"] for row in outputs])
@@ -198,7 +199,7 @@ class Contents:
             {"scope": row["scope"], "name": row["dataset_name"], "container": row["container_name"]} for row in new
         ]
         await self._wishes.create(work, task.task_id, task.vo, wanted)
-        await self._store.ready(work.connection, [row["dataset_id"] for row in new if row["status"] == "defined"])
+        await store_definitions.make_ready(work, [row["dataset_id"] for row in new if row["status"] == "defined"])
 
 
 def _numbered(task: TaskRow, plan: Refined) -> NumberedUnits:

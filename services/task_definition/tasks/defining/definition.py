@@ -34,7 +34,8 @@ from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.policy.unit_limits import UnitLimits, limits_for, within
 from services.task_definition.tasks.staging.staging import Staging
-from services.task_definition.tasks.store.definitions import DefinitionStore, Loaded
+from services.task_definition.tasks.store import definitions as store_definitions
+from services.task_definition.tasks.store.definitions import Loaded
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
@@ -61,7 +62,6 @@ class Definition:
     def __init__(
         self,
         tasks: TaskStore,
-        store: DefinitionStore,
         readings: Readings,
         catalogue: Catalogue,
         parameters: Parameters,
@@ -70,10 +70,10 @@ class Definition:
         staging: Staging,
         telling: Telling,
     ) -> None:
-        self._tasks, self._store, self._readings, self._parameters = tasks, store, readings, parameters
-        self._catalogue, self._contents = catalogue, Contents(store, readings, catalogue, wishes)
+        self._tasks, self._readings, self._parameters = tasks, readings, parameters
+        self._catalogue, self._contents = catalogue, Contents(readings, catalogue, wishes)
         self._reader, self._wishes, self._staging = reader, wishes, staging
-        self._redefinition = Redefinition(tasks, store, telling)
+        self._redefinition = Redefinition(tasks, telling)
         self.compare_unknown = self._contents.compare_unknown
 
     async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:
@@ -132,11 +132,11 @@ class Definition:
                 return
             outcome = await self._outcome(work, spec, task, parent)
         if isinstance(outcome, Postponed):
-            unknown = await self._store.unknown_inputs(work.connection, task.task_id)
+            unknown = await store_definitions.unknown_inputs(work, task.task_id)
             await self._hold(work, task, outcome.reason, self._wait_s(task), unknown)
             return
         if isinstance(outcome, DefinitionRefused):
-            unknown = await self._store.unknown_inputs(work.connection, task.task_id)
+            unknown = await store_definitions.unknown_inputs(work, task.task_id)
             await self._break(work, task, outcome.reason, unknown)
             return
         try:
@@ -148,7 +148,7 @@ class Definition:
             return
         if task.status in TO_REFINE:
             state = task.rules.preprocessing or outcome.rules.preprocessing
-            await self._store.refined(work, task.task_id, with_rules(outcome.split_rule, preprocessing=state))
+            await store_definitions.refine(work, task.task_id, with_rules(outcome.split_rule, preprocessing=state))
         part = await self._reader.read_slice(work, task.task_id)
         if part is not None and part.is_read:
             again = await self._tasks.lock(work.connection, task.task_id)
@@ -256,7 +256,7 @@ class Definition:
         """Datasets of which no file is left that could be used, or was."""
         useless = [one.dataset_id for one in read if one.n_changed and not one.n_taken]
         if useless:
-            await self._store.break_useless(work, useless)
+            await store_definitions.break_useless(work, useless)
 
     async def _loaded(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead]) -> None:
         """Datasets are ready. Of a task that begins, the masters are opened for the scouts; later, what is new."""
@@ -267,7 +267,7 @@ class Definition:
             counts = open_for_scouts(task.rules, [one.n_units for one in masters], split_by_events=split)
             opened |= {one.dataset_id: count for one, count in zip(masters, counts, strict=True)}
         loaded = [Loaded(i.dataset_id, opened[i.dataset_id], i.state, i.n_older, i.n_not_made) for i in read]
-        await self._store.loaded(work, loaded, checked_for_s=self._checked_for_s())
+        await store_definitions.note_loaded(work, loaded, checked_for_s=self._checked_for_s())
 
     async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:
         """On to jobs, with what is `left_out`; without any to make the task waits for open input, or finishes."""
@@ -300,7 +300,7 @@ class Definition:
         self, work: UnitOfWork, task: TaskRow, reason: str, wait_s: float, dataset_ids: Sequence[int] = ()
     ) -> None:
         """The task waits in pending; so do the datasets that it waits for."""
-        await self._store.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
+        await store_definitions.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
         await self._tasks.move(
             work, task.task_id, "pending", reason, sources=[task.status], old_status=task.status, error_dialog=reason,
             retry_at=work.now + timedelta(seconds=wait_s),
@@ -308,7 +308,7 @@ class Definition:
 
     async def _stage(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int]) -> None:
         """The task waits in staging until the catalogue has some of its input on disk."""
-        await self._store.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
+        await store_definitions.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
         await self._tasks.move(work, task.task_id, "staging", reason, sources=["defined"], error_dialog=reason)
 
     async def _break(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int] = ()) -> None:
@@ -319,7 +319,7 @@ class Definition:
             return
         await self._tasks.move(work, task.task_id, "broken", reason, error_dialog=reason)
         await self._tasks.end(work.connection, task.task_id)
-        await self._store.give_up(work, task.task_id, list(dataset_ids), reason)
+        await store_definitions.give_up(work, task.task_id, list(dataset_ids), reason)
         work.emit(TaskCompleted(task_id=task.task_id, status="broken"))
 
     def _checked_for_s(self) -> float:

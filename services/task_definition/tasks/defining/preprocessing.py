@@ -15,8 +15,9 @@ from services.task_definition.tasks.policy.refine import held_by_parent
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.reclassifying import Reclassifying
+from services.task_definition.tasks.store import definitions as store_definitions
 from services.task_definition.tasks.store import preprocessing as own
-from services.task_definition.tasks.store.definitions import DefinitionStore, NewDataset
+from services.task_definition.tasks.store.definitions import NewDataset
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from services.task_definition.tasks.submitting.names import outputs_wanted, task_as_writer
 from shared.db.unit_of_work import UnitOfWork
@@ -31,9 +32,8 @@ TO_PREPROCESS: tuple[TaskStatus, ...] = ("registered", "rerefine")
 class Redefinition:
     """The row of the task is held."""
 
-    def __init__(self, tasks: TaskStore, store: DefinitionStore, telling: Telling) -> None:
-        self._tasks, self._store = tasks, store
-        self._telling = telling
+    def __init__(self, tasks: TaskStore, telling: Telling) -> None:
+        self._tasks, self._telling = tasks, telling
         self._reclassifying = Reclassifying(tasks)
 
     def needs_job(self, task: TaskRow) -> bool:
@@ -50,14 +50,14 @@ class Redefinition:
         held = held_by_parent(spec, parent)
         if held is not None:
             return held
-        rows = await self._store.datasets(work.connection, task.task_id)
+        rows = await store_definitions.datasets(work, task.task_id)
         if not any(row["type"] == PREPROCESS_INPUT for row in rows):
             [dataset_id] = await work.next_ids(DATASET_SEQUENCE, 1)
             name = f"preprocess_{task.task_id}"
             new = NewDataset(dataset_id, name, PREPROCESS_INPUT, "PREPROCESS", state="frozen")
-            await self._store.insert_dataset(work.connection, task.task_id, task.vo, new)
+            await store_definitions.insert_dataset(work, task.task_id, task.vo, new)
             await own.insert_unit(work, task, dataset_id)
-        await self._store.put_command_lines(work.connection, task.task_id, preprocessing_lines(spec, task.task_id))
+        await store_definitions.put_command_lines(work, task.task_id, preprocessing_lines(spec, task.task_id))
         reason = "its pre-processing job finds out how it is to be defined"
         if await self._tasks.move(work, task.task_id, "topreprocess", reason, sources=[task.status]):
             emit_for_status(work, task.task_id, "topreprocess", reason)
