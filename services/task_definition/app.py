@@ -49,7 +49,6 @@ from services.task_definition.tasks.queue_explaining import QueueExplanation
 from services.task_definition.tasks.reclassifying import Reclassifying
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.staging.staging_outside import OutsideStaging
-from services.task_definition.tasks.store.commands import CommandStore
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.reads import Reading
 from services.task_definition.tasks.store.task_files import TaskFiles
@@ -100,8 +99,8 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     expiring = Expiring(catalogue, wishes, parameters)
     completion = Completion(tasks, Comparing(catalogue, grid), parameters, ClosingDatasets(catalogue, wishes), expiring)
     secrets = SecretRequests(context.database, tasks, context.metrics)
-    changes = Changes(tasks, CommandStore(), secrets.count)
-    commands = Commands(tasks, CommandStore(), changes, completion.settle, catalogue, wishes, grid, parameters)
+    changes = Changes(tasks, secrets.count)
+    commands = Commands(tasks, changes, completion.settle, catalogue, wishes, grid, parameters)
     data = Data(catalogue, parameters, context.random, grid, wishes)
     again = Resubmission(tasks, changes, commands)
     submission = Submission(tasks, catalogue, grid, parameters, again, wishes.vos)

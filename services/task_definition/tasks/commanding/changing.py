@@ -22,7 +22,7 @@ from services.task_definition.tasks.policy.shares import resource_type_for, shar
 from services.task_definition.tasks.policy.task_parameters.table import CHANGED_BY_COMMAND, CHANGED_LIVE
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
-from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
@@ -39,10 +39,8 @@ _PLACES = ("site", "cloud")
 class Changes:
     """Puts changed parameters in place; the task's row is locked. `count`: why secrets are not given."""
 
-    def __init__(
-        self, tasks: TaskStore, store: CommandStore, count: Callable[[str], None] = lambda cause: None
-    ) -> None:
-        self._tasks, self._store, self._count = tasks, store, count
+    def __init__(self, tasks: TaskStore, count: Callable[[str], None] = lambda cause: None) -> None:
+        self._tasks, self._count = tasks, count
 
     async def by_retry(
         self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any], by: Caller
@@ -110,11 +108,11 @@ class Changes:
         for name in changes:
             if name not in given:
                 rule.pop(name, None)
-        await self._store.change_parameters(work.connection, task.task_id, parameters)
+        await store_commands.change_parameters(work, task.task_id, parameters)
         await self._withhold_secrets(work, task, spec, changes, by)
         moved = any(name in changes for name in _PLACES)
-        await self._store.change(
-            work.connection,
+        await store_commands.change(
+            work,
             task.task_id,
             split_rule=rule,
             site=spec.parameters.site if moved else task.site,
@@ -129,14 +127,14 @@ class Changes:
     async def _switch_jumbo(self, work: UnitOfWork, task: TaskRow, *, wanted: bool) -> None:
         """Jumbo jobs on, where the task had none or they were off, or off."""
         await work.because(f"{name_of('n_jumbo_jobs')} is {'set' if wanted else 'taken away'}")
-        if await self._store.switch_jumbo(work.connection, task.task_id, wanted=wanted):
+        if await store_commands.switch_jumbo(work, task.task_id, wanted=wanted):
             work.emit(TaskJumboSwitched(task_id=task.task_id, enabled=wanted))
 
     async def _withhold_secrets(
         self, work: UnitOfWork, task: TaskRow, spec: TaskSpec, changes: Collection[str], by: Caller
     ) -> None:
         """What somebody else changed runs without its owner's secrets from now on; the owner is told."""
-        if not changes or not await self._store.note_change(work.connection, task.task_id, by.name):
+        if not changes or not await store_commands.note_change(work, task.task_id, by.name):
             return
         if spec.parameters.use_secrets:
             await audit(
@@ -163,9 +161,7 @@ class Changes:
             row = parse_task(await self._tasks.parameters(work.connection, task.task_id)).columns()
         except InvalidTask:
             return
-        await self._store.reset_memory(
-            work.connection, task.task_id, ram_count=row["ram_count"], ram_unit=row["ram_unit"]
-        )
+        await store_commands.reset_memory(work, task.task_id, ram_count=row["ram_count"], ram_unit=row["ram_unit"])
 
     async def _change_split_rule(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """A rule that may change while the task lives; what waits may go on with the new one."""
@@ -179,7 +175,7 @@ class Changes:
         changed = ", ".join(
             f"without {name}" if value is None else f"{name} = {value}" for name, value in sorted(changes.items())
         )
-        reach = await self._store.reach(work.connection, task.task_id)
+        reach = await store_commands.reach(work, task.task_id)
         return rules.Reply(rules.OK, f"task {task.task_id}: {changed}, from its next jobs on; {reach}")
 
 

@@ -24,7 +24,7 @@ from services.task_definition.tasks.policy import owners
 from services.task_definition.tasks.policy.command_table import named
 from services.task_definition.tasks.policy.final_status import parent_is_corrupted
 from services.task_definition.tasks.reclassifying import Reclassifying
-from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller, access
 from shared.auth.access import Whose
@@ -51,7 +51,6 @@ class Commands:
     def __init__(
         self,
         tasks: TaskStore,
-        store: CommandStore,
         changes: Changes,
         settle: Settle,
         catalogue: Catalogue,
@@ -59,18 +58,17 @@ class Commands:
         grid: KnownGrid,
         parameters: Parameters,
     ) -> None:
-        self._tasks, self._reclassifying = tasks, Reclassifying(tasks)
-        self._store, self._parameters = store, parameters
-        self._ordering = Ordering(tasks, store)
-        retries = TaskRetries(tasks, store, changes, catalogue, wishes, grid, parameters, self._retry_children)
+        self._tasks, self._reclassifying, self._parameters = tasks, Reclassifying(tasks), parameters
+        self._ordering = Ordering(tasks)
+        retries = TaskRetries(tasks, changes, catalogue, wishes, grid, parameters, self._retry_children)
         self.work_off = retries.slices.work_off
         self._verbs: dict[str, Execute] = {
-            **Holding(tasks, store, retries.slices).verbs(),
+            **Holding(tasks, retries.slices).verbs(),
             **retries.verbs(),
-            **Reassigning(tasks, store, grid, settle).verbs(),
-            **Recovery(tasks, store, catalogue, wishes).verbs(),
+            **Reassigning(tasks, grid, settle).verbs(),
+            **Recovery(tasks, catalogue, wishes).verbs(),
             **changes.verbs(),
-            **LiveChanges(tasks, store, changes).verbs(),
+            **LiveChanges(tasks, changes).verbs(),
         }
 
     async def execute(self, work: UnitOfWork, command: Command, caller: Caller) -> rules.Reply:
@@ -107,7 +105,7 @@ class Commands:
             await self._reclassifying.again(work, task.task_id)
         if reply.accepted and command.verb == "kill":
             by_right_of_owner = not caller.may_for(task.vo, "production")
-            await self._store.note_killer(work.connection, task.task_id, caller.name if by_right_of_owner else None)
+            await store_commands.note_killer(work, task.task_id, caller.name if by_right_of_owner else None)
         if reply.accepted:
             hold = owners.hold_after(
                 command.verb,
@@ -117,7 +115,7 @@ class Commands:
                 is_owner=access.OWN.allows(caller, Whose(task.user_name, task.vo)),
                 is_system=caller.source == SYSTEM.source,
             )
-            await self._store.note_hold(work.connection, task.task_id, *_columns_of(hold))
+            await store_commands.note_hold(work, task.task_id, *_columns_of(hold))
         return reply
 
     async def on_task_command_requested(self, event: TaskCommandRequested, work: UnitOfWork) -> None:
@@ -141,7 +139,7 @@ class Commands:
         is_corrupted = parent_is_corrupted(event.status)
         if is_corrupted and not parent_is_corrupted(await self._tasks.status(work.connection, event.task_id)):
             return  # this came late: it was tried again meanwhile
-        killer = await self._store.killer(work.connection, event.task_id) if event.status == "aborted" else None
+        killer = await store_commands.killer(work, event.task_id) if event.status == "aborted" else None
         for child in await self._tasks.children(work.connection, event.task_id):
             child_id = child["task_id"]
             if is_corrupted:
@@ -168,7 +166,7 @@ class Commands:
             return
         if killer in (None, owner):
             await self.execute(work, Command("kill", child_id, {}, reason), SYSTEM)
-            await self._store.note_killer(work.connection, child_id, killer)
+            await store_commands.note_killer(work, child_id, killer)
             return
         said = f"{reason} by {killer}, who may not command it: it goes on"
         await self._note_refusal(work, "kill", child_id, ended.task_id, said)
@@ -209,7 +207,7 @@ class Commands:
 
     async def _too_many_attempts(self, work: UnitOfWork, task_id: int, vo: str, more: int) -> str | None:
         limit = self._parameters.read(owners.MOST_ATTEMPTS_BY_OWNER, vo=vo)
-        return owners.too_many_attempts(await self._store.attempts_of_units(work.connection, task_id), more, limit)
+        return owners.too_many_attempts(await store_commands.attempts_of_units(work, task_id), more, limit)
 
     async def _child_refusal(self, work: UnitOfWork, parent: TaskRow, owner: str, command: Command) -> str | None:
         """Why the owner of a parent does not have a child tried again; None where they may."""

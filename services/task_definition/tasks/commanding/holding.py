@@ -10,7 +10,7 @@ from services.task_definition.tasks.announcing import emit_for_status
 from services.task_definition.tasks.commanding.command import Command, Execute, announce
 from services.task_definition.tasks.commanding.unit_slices import UnitSlices
 from services.task_definition.tasks.policy import commands as rules
-from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store.reopenings import ReopenStep
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
@@ -19,8 +19,8 @@ from shared.db.unit_of_work import UnitOfWork
 class Holding:
     """One method for each of them."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore, slices: UnitSlices) -> None:
-        self._tasks, self._store, self._slices = tasks, store, slices
+    def __init__(self, tasks: TaskStore, slices: UnitSlices) -> None:
+        self._tasks, self._slices = tasks, slices
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -56,7 +56,7 @@ class Holding:
         if task.retry_at is not None and task.retry_at > work.now:
             look_at = task.retry_at
         if task.status == "staging":
-            await self._store.take_unstaged(work.connection, task.task_id)
+            await store_commands.take_unstaged(work, task.task_id)
             await self._slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
         await self._tasks.move(work, task.task_id, target, reason, sources=[task.status], retry_at=look_at)
         reply = await announce(self._tasks, work, task, command, target)

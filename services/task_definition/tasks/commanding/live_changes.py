@@ -15,7 +15,7 @@ from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.command_table import ATTRIBUTES, CLONING_MODES
 from services.task_definition.tasks.policy.event_service import event_service_column
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
-from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
 from shared.task.stored import named
@@ -33,8 +33,8 @@ WAITING, DISABLED = "W", "D"
 class LiveChanges:
     """One method for each command; the task's row is locked."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore, changes: Changes) -> None:
-        self._tasks, self._store, self._changes = tasks, store, changes
+    def __init__(self, tasks: TaskStore, changes: Changes) -> None:
+        self._tasks, self._changes = tasks, changes
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -54,8 +54,8 @@ class LiveChanges:
         if isinstance(spec, rules.Reply):
             return spec
         stated = spec.columns()
-        await self._store.change_needs(
-            work.connection, task.task_id, column=column, value=stated[column], unit=stated.get(unit)
+        await store_commands.change_needs(
+            work, task.task_id, column=column, value=stated[column], unit=stated.get(unit)
         )
         return await self._told(work, task, command, f"{name} = {value}")
 
@@ -70,8 +70,8 @@ class LiveChanges:
         spec = await self._changed(work, task, command, wanted)
         if isinstance(spec, rules.Reply):
             return spec
-        await self._store.change_event_service(
-            work.connection,
+        await store_commands.change_event_service(
+            work,
             task.task_id,
             event_service=event_service_column(spec.parameters),
             use_jumbo=WAITING if total else DISABLED,
@@ -100,8 +100,8 @@ class LiveChanges:
         spec = await self._changed(work, task, command, wanted)
         if isinstance(spec, rules.Reply):
             return spec
-        await self._store.change_event_service(
-            work.connection, task.task_id, event_service=event_service_column(spec.parameters), use_jumbo=None
+        await store_commands.change_event_service(
+            work, task.task_id, event_service=event_service_column(spec.parameters), use_jumbo=None
         )
         return await self._told(work, task, command, said)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.task_definition.tasks.policy import commands as rules
-from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
@@ -23,8 +23,8 @@ CHANGES = ("change_priority", "change_share")
 class Ordering:
     """Checks and writes; the caller has locked the task's row, records the command and announces it."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore) -> None:
-        self._tasks, self._store = tasks, store
+    def __init__(self, tasks: TaskStore) -> None:
+        self._tasks = tasks
 
     async def change(self, work: UnitOfWork, task: TaskRow, verb: str, details: Any, caller: Caller) -> rules.Reply:
         """Carry out one of `CHANGES`, or refuse it."""
@@ -36,12 +36,12 @@ class Ordering:
         if type(priority) is not int or not LOWEST <= priority <= HIGHEST:
             return rules.refused_value("priority", priority, f"allowed: a whole number from {LOWEST} to {HIGHEST}")
         if not caller.may_for(task.vo, "production"):
-            grid_pref, working_group = await self._store.permissions(work.connection, task.task_id)
+            grid_pref, working_group = await store_commands.permissions(work, task.task_id)
             most = most_priority(grid_pref, has_group=bool(working_group))
             if priority > most:
                 told = problem("priority", priority, f"needs the role production; allowed: at most {most}")
                 return rules.Reply(rules.NOT_PERMITTED, str(told), (told,))
-        await self._store.change_priority(work.connection, task.task_id, priority)
+        await store_commands.change_priority(work, task.task_id, priority)
         return rules.Reply(rules.OK, f"task {task.task_id} has priority {priority}; its waiting jobs follow")
 
     async def _change_share(self, work: UnitOfWork, task: TaskRow, share: Any) -> rules.Reply:
@@ -50,7 +50,7 @@ class Ordering:
         leaves = [node.name for node in nodes if node.name not in parents]
         if share not in leaves:
             return rules.refused_value("share", share, f"allowed: a leaf of the shares: {', '.join(leaves) or 'none'}")
-        await self._store.change_share(work.connection, task.task_id, share)
+        await store_commands.change_share(work, task.task_id, share)
         parameters = await self._tasks.parameters(work.connection, task.task_id)
-        await self._store.change_parameters(work.connection, task.task_id, {**parameters, "gshare": share})
+        await store_commands.change_parameters(work, task.task_id, {**parameters, "gshare": share})
         return rules.Reply(rules.OK, f"task {task.task_id} is in share {share}; its waiting jobs follow")

@@ -9,7 +9,7 @@ from services.task_definition.tasks.commanding.command import Command, Execute, 
 from services.task_definition.tasks.commanding.reassigned import leave_reassigning, tell_reassigned
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.task_parameters.kinds import NO_OTHER_CLOUD, WORLD
-from services.task_definition.tasks.store.commands import CommandStore
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
 from shared.snapshot import KnownGrid
@@ -20,8 +20,8 @@ _PLACES = ("site", "cloud", "nucleus")
 class Reassigning:
     """Sends tasks elsewhere; their jobs end first, unless they are to go on."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore, grid: KnownGrid, settle: Settle) -> None:
-        self._tasks, self._store, self._grid, self._settle = tasks, store, grid, settle
+    def __init__(self, tasks: TaskStore, grid: KnownGrid, settle: Settle) -> None:
+        self._tasks, self._grid, self._settle = tasks, grid, settle
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -35,8 +35,8 @@ class Reassigning:
             return wrong
         behind = rules.status_to_return_to(task.status, task.old_status)
         await self._tasks.move(work, task.task_id, "toreassign", reason, old_status=behind)
-        await self._store.change(
-            work.connection,
+        await store_commands.change(
+            work,
             task.task_id,
             split_rule=task.split_rule,
             site=given.get("site", task.site),

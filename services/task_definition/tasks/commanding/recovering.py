@@ -20,8 +20,8 @@ from services.task_definition.tasks.commanding.command import SYSTEM, Command, E
 from services.task_definition.tasks.commanding.reopening import reopen_outputs
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.recovery import KnownFile, RecoveryPlan, said
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store import recoveries
-from services.task_definition.tasks.store.commands import CommandStore
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
@@ -55,8 +55,8 @@ class Recovered:
 class Recovery:
     """Carries the command out; parents recover in the same transaction, or nothing happens at all."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore, catalogue: Catalogue, wishes: Wishes) -> None:
-        self._tasks, self._commands, self._catalogue, self._wishes = tasks, store, catalogue, wishes
+    def __init__(self, tasks: TaskStore, catalogue: Catalogue, wishes: Wishes) -> None:
+        self._tasks, self._catalogue, self._wishes = tasks, catalogue, wishes
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -190,14 +190,14 @@ class Recovery:
 
     async def _go_on(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, *, waits: bool) -> None:
         """Ended tasks are opened again; one that waits for its parent reads its input again after that."""
-        connection, task_id = work.connection, task.task_id
+        task_id = task.task_id
         if task.status not in (*FINAL, "exhausted"):
             await announce(self._tasks, work, task, command, task.status)
             work.emit(TaskReleased(task_id=task_id, status=task.status, reason=reason, released_at=work.now))
             return
         await self._tasks.move(work, task_id, "toincexec" if waits else "toretry", reason, old_status=task.old_status)
-        await reopen_outputs(work, task, self._commands, self._catalogue, self._wishes)
-        await self._commands.renew(connection, task_id, keep_priority=False, gshare=None)
+        await reopen_outputs(work, task, self._catalogue, self._wishes)
+        await store_commands.renew(work, task_id, keep_priority=False, gshare=None)
         if waits:
             await self._tasks.move(work, task_id, "rerefine", reason)
             await announce(self._tasks, work, task, command, "rerefine")

@@ -17,8 +17,8 @@ from services.task_definition.tasks.commanding.unit_slices import UnitSlices, re
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.preprocessing import is_due
 from services.task_definition.tasks.policy.retry_limits import RetryLimits, exhausted_for, refused_for
+from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store import preprocessing
-from services.task_definition.tasks.store.commands import CommandStore
 from services.task_definition.tasks.store.reopenings import Reopening, ReopenStep
 from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
@@ -46,7 +46,6 @@ class TaskRetries:
     def __init__(
         self,
         tasks: TaskStore,
-        store: CommandStore,
         changes: Changes,
         catalogue: Catalogue,
         wishes: Wishes,
@@ -54,7 +53,7 @@ class TaskRetries:
         parameters: Parameters,
         follow: Follow,
     ) -> None:
-        self._tasks, self._store, self._changes = tasks, store, changes
+        self._tasks, self._changes = tasks, changes
         self._catalogue, self._parameters, self._follow = catalogue, parameters, follow
         self._wishes, self._grid = wishes, grid
         self.slices = UnitSlices(tasks, {"retry": self._go_on, "read_again": self._refine_again})
@@ -70,7 +69,7 @@ class TaskRetries:
         }
 
     async def _reopen_outputs(self, work: UnitOfWork, task: TaskRow) -> None:
-        await reopen_outputs(work, task, self._store, self._catalogue, self._wishes)
+        await reopen_outputs(work, task, self._catalogue, self._wishes)
 
     async def _retry(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         changes = dict(command.details.get("new_parameters") or {})
@@ -97,11 +96,11 @@ class TaskRetries:
         limits = self._parameters.filled(RetryLimits, vo=task.vo, names={"<label>": task.prod_source_label})
         if limits == RetryLimits():
             return None
-        facts = await self._store.retry_facts(work.connection, task.task_id)
+        facts = await store_commands.retry_facts(work, task.task_id)
         if limits.ask_for_usage:
             queues = (await self._grid.grid(work.connection)).queues
             powers = {name: one.core_power_hs06 for name, one in queues.items() if one.core_power_hs06 > 0}
-            facts = await self._store.with_usage(work.connection, task.task_id, facts, powers)
+            facts = await store_commands.with_usage(work, task.task_id, facts, powers)
         too_often = refused_for(facts, limits)
         if too_often is not None:
             return rules.Reply(rules.IRRELEVANT, f"retry of task {task.task_id} is refused: {too_often}")
@@ -130,14 +129,14 @@ class TaskRetries:
         One that was ended before its input was all read reads the rest; one whose VO may not read some input any more
         is refined again, which says so.
         """
-        is_half_read = await self._store.is_half_read(work.connection, task.task_id)
-        if is_half_read or await self._store.closed_input(work.connection, task.task_id):
+        is_half_read = await store_commands.is_half_read(work, task.task_id)
+        if is_half_read or await store_commands.closed_input(work, task.task_id):
             return await self._read_again(work, task, command, reason)
         await self._tasks.move(work, task.task_id, "toretry", reason, old_status=task.old_status)
-        left = await self._store.files_to_do(work.connection, task.task_id)
+        left = await store_commands.files_to_do(work, task.task_id)
         steps = [ReopenStep(status, more) for status in REOPENED_BY_RETRY]
         if command.details.get("disable_staging_mode"):
-            await self._store.take_unstaged(work.connection, task.task_id)
+            await store_commands.take_unstaged(work, task.task_id)
             steps.append(ReopenStep("staging", 0))
         begun = await self.slices.begin(work, task, command, reason, "retry", tuple(steps), n_left=left)
         return begun.reply or await self._go_on(work, task, command, reason, begun.reopening)
@@ -178,7 +177,7 @@ class TaskRetries:
         """It starts afresh, with the priority and share that it was given, unless those of now are to be kept."""
         keep = bool(command.details.get("keep_gshare_priority"))
         gshare = None if keep else await self._changes.share_of(work, task)
-        await self._store.renew(work.connection, task.task_id, keep_priority=keep, gshare=gshare)
+        await store_commands.renew(work, task.task_id, keep_priority=keep, gshare=gshare)
 
     async def _incexec(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         changes = dict(command.details.get("new_parameters") or {})
@@ -218,7 +217,7 @@ class TaskRetries:
             return rules.refused_value("increase", more, "allowed: a whole number from 1 to 100")
         if (closed := await self._closed(work, task)) is not None:
             return closed
-        await self._store.raise_attempts(work.connection, task.task_id, more)
+        await store_commands.raise_attempts(work, task.task_id, more)
         begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep(None, more),))
         await announce(self._tasks, work, task, command, task.status)
         reopened = begun.reopening.n_reopened
@@ -230,7 +229,7 @@ class TaskRetries:
 
     async def _closed(self, work: UnitOfWork, task: TaskRow) -> rules.Reply | None:
         """The refusal where the VO of the task may not read some input any more."""
-        names = await self._store.closed_input(work.connection, task.task_id)
+        names = await store_commands.closed_input(work, task.task_id)
         said = f"task {task.task_id}: tasks of {task.vo} may not read {', '.join(names)} any more"
         return rules.Reply(rules.NOT_PERMITTED, said) if names else None
 
@@ -238,7 +237,7 @@ class TaskRetries:
         """What is being staged is taken as staged, and who waits for it goes on."""
         if (closed := await self._closed(work, task)) is not None:
             return closed
-        await self._store.take_unstaged(work.connection, task.task_id)
+        await store_commands.take_unstaged(work, task.task_id)
         begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
         n_units, follows = begun.reopening.n_reopened, ", the others follow" if begun.reply else ""
         await announce(self._tasks, work, task, command, task.status)
