@@ -46,13 +46,11 @@ from services.task_definition.tasks.defining.reading import ContentsReader
 from services.task_definition.tasks.defining.reading_outside import OutsideReading
 from services.task_definition.tasks.explaining import Explanation
 from services.task_definition.tasks.queue_explaining import QueueExplanation
-from services.task_definition.tasks.reclassifying import Reclassifying
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.staging.staging_outside import OutsideStaging
 from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.reads import Reading
 from services.task_definition.tasks.store.task_files import TaskFiles
-from services.task_definition.tasks.store.tasks import TaskStore
 from services.task_definition.tasks.submitting.periodic import PeriodicTasks
 from services.task_definition.tasks.submitting.resubmission import Resubmission
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
@@ -91,28 +89,28 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     settings = context.settings
     if not isinstance(settings, TaskDefinitionSettings):
         settings = load_settings(TaskDefinitionSettings, database_url=settings.database_url)
-    parameters, catalogue, tasks = Parameters(), BuiltInCatalogue(), TaskStore()
+    parameters, catalogue = Parameters(), BuiltInCatalogue()
     grid = KnownGrid(context.cache)
     known = read_catalogues(settings.catalogues_file) if settings.catalogues_file and outside is None else {}
     catalogues = {vo: open_catalogue(one) for vo, one in known.items()} if outside is None else dict(outside)
     wishes = Wishes(catalogues, parameters)
     expiring = Expiring(catalogue, wishes, parameters)
-    completion = Completion(tasks, Comparing(catalogue, grid), parameters, ClosingDatasets(catalogue, wishes), expiring)
-    secrets = SecretRequests(context.database, tasks, context.metrics)
-    changes = Changes(tasks, secrets.count)
-    commands = Commands(tasks, changes, completion.settle, catalogue, wishes, grid, parameters)
+    completion = Completion(Comparing(catalogue, grid), parameters, ClosingDatasets(catalogue, wishes), expiring)
+    secrets = SecretRequests(context.database, context.metrics)
+    changes = Changes(secrets.count)
+    commands = Commands(changes, completion.settle, catalogue, wishes, grid, parameters)
     data = Data(catalogue, parameters, context.random, grid, wishes)
-    again = Resubmission(tasks, changes, commands)
-    submission = Submission(tasks, catalogue, grid, parameters, again, wishes.vos)
+    again = Resubmission(changes, commands)
+    submission = Submission(catalogue, grid, parameters, again, wishes.vos)
     telling = Telling(DefinitionMetrics.of(context.metrics))
     series = PeriodicTasks(submission, parameters, secrets, telling)
     readings = Readings()
     reader = ContentsReader(readings, grid)
-    staging = Staging(tasks, catalogue, wishes, grid, parameters)
-    definition = Definition(tasks, readings, catalogue, parameters, reader, wishes, staging, telling)
-    checks = InputChecks(tasks, readings, parameters, definition.read_again, wishes, definition.compare_unknown)
-    worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks, staging)
-    handlers = Handlers(definition, completion, commands, data, Reclassifying(tasks))
+    staging = Staging(catalogue, wishes, grid, parameters)
+    definition = Definition(readings, catalogue, parameters, reader, wishes, staging, telling)
+    checks = InputChecks(readings, parameters, definition.read_again, wishes, definition.compare_unknown)
+    worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, staging)
+    handlers = Handlers(definition, completion, commands, data)
     sandboxes = Sandboxes(context.database, parameters)
     files = FileServer(sandboxes, context.source_keys, parameters)
     service = Service(
@@ -131,7 +129,7 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
             Periodic("catalogue-requests", FORGET_REQUESTS_EVERY_S, worker.forget),
         ],
         background=[worker.run, *_hearing(context, settings, wishes)] if catalogues else [],
-        web=_web(context, commands, tasks, submission, series, secrets, telling, parameters, grid, files, wishes),
+        web=_web(context, commands, submission, series, secrets, telling, parameters, grid, files, wishes),
         body_limits=BODY_LIMITS,
     )
     return with_parameters(parameters, context.database, service)
@@ -155,13 +153,12 @@ def _worker(
     definition: Definition,
     parameters: Parameters,
     grid: KnownGrid,
-    tasks: TaskStore,
     staging: Staging,
 ) -> RequestWorker:
     database = context.database
     moving = OutsideMoving(database, BuiltInCatalogue(), parameters, wishes)
     writing = OutsideWriting(database, data, grid)
-    reading = OutsideReading(database, BuiltInCatalogue(), tasks)
+    reading = OutsideReading(database, BuiltInCatalogue())
     carry_out = {"read": reading.read, "move": moving.move, "release": moving.release, **writing.kinds()}
     carry_out["stage"] = OutsideStaging(staging, wishes, parameters).stage
     return RequestWorker(database, catalogues, wishes, carry_out, definition.hold_unread)
@@ -170,7 +167,6 @@ def _worker(
 def _web(
     context: Context,
     commands: Commands,
-    tasks: TaskStore,
     submission: Submission,
     series: PeriodicTasks,
     secrets: SecretRequests,
@@ -185,8 +181,8 @@ def _web(
     explanation, queues = Explanation(reading, grid, parameters), QueueExplanation(grid, parameters)
     add_routes(
         web,
-        submission_routes(context.database, submission, tasks, secrets, telling),
-        task_routes(context.database, tasks, reading),
+        submission_routes(context.database, submission, secrets, telling),
+        task_routes(context.database, reading),
         command_routes(context.database, commands),
         periodic_routes(context.database, series, secrets, telling),
         task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid),

@@ -6,7 +6,7 @@ from services.task_definition.data.registering import Data
 from services.task_definition.tasks.commanding.commands import Commands
 from services.task_definition.tasks.completing import Completion
 from services.task_definition.tasks.defining.definition import Definition
-from services.task_definition.tasks.reclassifying import Reclassifying
+from services.task_definition.tasks.reclassifying import on_task_measured
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
     Event,
@@ -26,16 +26,8 @@ from shared.runtime.service import Handler
 class Handlers:
     """The work of this service."""
 
-    def __init__(
-        self,
-        definition: Definition,
-        completion: Completion,
-        commands: Commands,
-        data: Data,
-        reclassifying: Reclassifying,
-    ) -> None:
+    def __init__(self, definition: Definition, completion: Completion, commands: Commands, data: Data) -> None:
         self._definition, self._completion, self._commands, self._data = definition, completion, commands, data
-        self._reclassifying = reclassifying
 
     def work(self) -> list[tuple[type[Event], Handler]]:
         """One queue for each pair."""
@@ -43,7 +35,7 @@ class Handlers:
             (TaskRegistered, self._definition.on_task_registered),
             (TaskReleased, self.on_task_released),
             (TaskProgressed, self.on_task_progressed),
-            (TaskMeasured, self._reclassifying.on_task_measured),
+            (TaskMeasured, on_task_measured),
             (TaskPrepared, self._completion.on_task_prepared),
             (TaskCompleted, self._commands.on_task_completed),
             (TaskCommandRequested, self._commands.on_task_command_requested),

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from services.task_definition.app import build
 from services.task_definition.tasks.policy.task_spec import parse_task
-from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.store import tasks as store
 from shared.auth import Authority
 from shared.cache import NullCache
 from shared.config.settings import Settings
@@ -53,7 +53,7 @@ async def inserted(database: Database, columns: dict[str, Any], task_id: int) ->
     begun = time.perf_counter()
     name = f"bare.{task_id}"
     async with database.begin(reason="bare") as work:
-        await TaskStore().insert(work.connection, task_id, {**columns, "task_name": name}, {"taskName": name})
+        await store.insert(work, task_id, {**columns, "task_name": name}, {"taskName": name})
         work.emit(TaskRegistered(task_id=task_id))
     return time.perf_counter() - begun
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.store import tasks as store
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskDefined, TaskPrepared, TaskReady, TaskRegistered, TaskReleased
 from shared.states.task import TaskStatus
 
 
-async def staged(tasks: TaskStore, work: UnitOfWork, task_id: int, reason: str) -> None:
+async def staged(work: UnitOfWork, task_id: int, reason: str) -> None:
     """A task that waits for tapes reads its input again."""
-    if await tasks.move(work, task_id, "staged", reason, sources=["staging"]):
+    if await store.move(work, task_id, "staged", reason, sources=["staging"]):
         emit_for_status(work, task_id, "staged", reason)
 
 

@@ -13,15 +13,16 @@ from services.task_definition.parameters import SETTLE_AFTER_S
 from services.task_definition.tasks.closing import ClosingDatasets
 from services.task_definition.tasks.commanding.reassigned import leave_reassigning, tell_reassigned
 from services.task_definition.tasks.comparing import Comparing
-from services.task_definition.tasks.hastening import Hastening
+from services.task_definition.tasks.hastening import hasten
 from services.task_definition.tasks.policy.final_status import (
     TaskEnd,
     failure_rate_percent,
     final_status,
     progress_percent,
 )
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.ends import SQL
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
@@ -58,26 +59,20 @@ class Completion:
     """Handlers of `task.progressed`, `task.prepared` and of prepared tasks that were released."""
 
     def __init__(
-        self,
-        tasks: TaskStore,
-        comparing: Comparing,
-        parameters: Parameters,
-        closing: ClosingDatasets,
-        expiring: Expiring,
+        self, comparing: Comparing, parameters: Parameters, closing: ClosingDatasets, expiring: Expiring
     ) -> None:
-        self._tasks, self._parameters = tasks, parameters
+        self._parameters = parameters
         self._comparing, self._closing, self._expiring = comparing, closing, expiring
-        self._hastening = Hastening(tasks)
         self._looked_at: tuple[datetime | None, int] = _FROM_THE_FIRST
 
     async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
-        task = await self._tasks.lock(work.connection, event.task_id)
+        task = await store.lock(work, event.task_id)
         if task is None:
             return
         if task.status in FINAL:
             return  # what was said before the end: the end noted its own progress
         await self._note_progress(work, task.task_id, event.files_total, event.files_finished)
-        await self._hastening.look(work, task, event)
+        await hasten(work, task, event)
         await self.settle(work, task)
 
     async def _note_progress(self, work: UnitOfWork, task_id: int, n_files: int, n_finished: int) -> None:
@@ -91,7 +86,7 @@ class Completion:
         )
 
     async def on_task_prepared(self, event: TaskPrepared, work: UnitOfWork) -> None:
-        task = await self._tasks.lock(work.connection, event.task_id)
+        task = await store.lock(work, event.task_id)
         if task is not None:
             await self.settle(work, task)
 
@@ -118,7 +113,7 @@ class Completion:
         last = rows[-1] if len(rows) == SETTLE_AT_MOST else None
         self._looked_at = (last["state_change_time"], last["task_id"]) if last is not None else _FROM_THE_FIRST
         for row in rows:
-            task = await self._tasks.lock(work.connection, row["task_id"])
+            task = await store.lock(work, row["task_id"])
             if task is not None:
                 await self.settle(work, task)
 
@@ -135,10 +130,10 @@ class Completion:
         elif left.any:
             await self._stop_broken(work, task)
         elif task.status in ("aborting", "toabort"):
-            await self._tasks.move(work, task.task_id, "toabort", "no job left", error_dialog=task.error_dialog)
+            await store.move(work, task.task_id, "toabort", "no job left", error_dialog=task.error_dialog)
             await self._end(work, task, "aborted", task.error_dialog or "killed")
         elif task.status in ("finishing", "passed"):
-            await self._tasks.move(work, task.task_id, "passed", "no job left", error_dialog=task.error_dialog)
+            await store.move(work, task.task_id, "passed", "no job left", error_dialog=task.error_dialog)
             await self._finalize(work, task, "passed")
         elif task.status == "tobroken":
             await self._end(work, task, "broken", task.error_dialog or "its definition cannot work")
@@ -158,13 +153,13 @@ class Completion:
     async def _stop_broken(self, work: UnitOfWork, task: TaskRow) -> None:
         """A task that is given up while its jobs live has them killed, once."""
         if task.status == "tobroken" and task.command != "kill":
-            await self._tasks.note_command(work.connection, task.task_id, "kill", {"reason": task.error_dialog})
+            await store.note_command(work, task.task_id, "kill", {"reason": task.error_dialog})
             work.emit(TaskCommanded(task_id=task.task_id, command="kill", status="tobroken"))
 
     async def _finalize(self, work: UnitOfWork, task: TaskRow, status: TaskStatus) -> None:
         end = final_status(await self._facts(work.connection, task, status))
         if end.status == "exhausted":
-            moved = await self._tasks.move(
+            moved = await store.move(
                 work, task.task_id, "exhausted", end.reason, sources=["prepared"], error_dialog=end.reason
             )
             if moved:
@@ -175,7 +170,7 @@ class Completion:
 
     async def _facts(self, connection: asyncpg.Connection, task: TaskRow, status: TaskStatus) -> TaskEnd:
         row = await SQL.one(connection, "end_facts", timeout_s=600, task_id=task.task_id)
-        parent = None if task.parent_id is None else await self._tasks.status(connection, task.parent_id)
+        parent = None if task.parent_id is None else await store.status(connection, task.parent_id)
         rules = task.rules
         return TaskEnd(
             status=status,
@@ -196,9 +191,9 @@ class Completion:
         """The final status with what its outputs differ in from the catalogue, datasets closed, the news of it."""
         differences = (await self._comparing.compare(work.connection, task)).in_words()
         dialog = "; ".join(one for one in (None if status == "done" else reason, differences) if one) or None
-        if not await self._tasks.move(work, task.task_id, status, reason, error_dialog=dialog):
+        if not await store.move(work, task.task_id, status, reason, error_dialog=dialog):
             return
-        await self._tasks.end(work.connection, task.task_id)
+        await store.note_end(work, task.task_id)
         row = await SQL.one(work.connection, "end_facts", timeout_s=600, task_id=task.task_id)
         await self._note_progress(work, task.task_id, row["n_files"], row["n_files_finished"])
         await self._closing.close(work, task, status)
@@ -212,8 +207,8 @@ class Completion:
         if waits or left.chunks:
             return
         has_target = bool(details.get("target"))
-        target = await leave_reassigning(work, self._tasks, task, "reassigned", has_target=has_target)
+        target = await leave_reassigning(work, task, "reassigned", has_target=has_target)
         if target is None:
             return
-        await self._tasks.note_command(work.connection, task.task_id, None)
+        await store.note_command(work, task.task_id, None)
         tell_reassigned(work, task, target, "reassigned")

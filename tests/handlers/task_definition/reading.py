@@ -16,7 +16,6 @@ from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.store.readings import Readings
-from services.task_definition.tasks.store.tasks import TaskStore
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters
@@ -38,7 +37,6 @@ def in_small_slices() -> Definition:
     readings = Readings()
     reading = ContentsReader(readings, KnownGrid(NullCache()), files_of_slice=SMALL, names_of_piece=5)
     return Definition(
-        TaskStore(),
         readings,
         BuiltInCatalogue(),
         Parameters(),
@@ -50,7 +48,7 @@ def in_small_slices() -> Definition:
 
 
 def staging() -> Staging:
-    return Staging(TaskStore(), BuiltInCatalogue(), NOBODY_OUTSIDE, KnownGrid(NullCache()), Parameters())
+    return Staging(BuiltInCatalogue(), NOBODY_OUTSIDE, KnownGrid(NullCache()), Parameters())
 
 
 async def registered(database: Database, definition: Definition, task_id: int) -> None:
@@ -80,9 +78,7 @@ async def look(database: Database, definition: Definition | None = None) -> list
 
 
 async def begin_to_look(database: Database, definition: Definition) -> None:
-    checks = InputChecks(
-        TaskStore(), Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown
-    )
+    checks = InputChecks(Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown)
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)

@@ -9,8 +9,8 @@ import pytest
 
 from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.readings import Readings
-from services.task_definition.tasks.store.tasks import TaskStore
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.config.parameters import Parameters
@@ -74,7 +74,7 @@ async def test_a_slice_ends_when_its_time_is_over_though_it_might_have_more_file
         readings, KnownGrid(NullCache()), files_of_piece=3, files_at_least=3, clock=SlowMachine()
     )  # fmt: skip
     definition = Definition(
-        TaskStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(),
+        readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(),
         TELLING,
     )  # fmt: skip
     task_id = await submit(producer, production("slow", nucleus="ALPHA"))
@@ -112,7 +112,7 @@ async def test_slices_are_read_while_somebody_else_holds_the_task(
     task_id = await submit(producer, production("held", nucleus="ALPHA"))
     await registered(database, definition, task_id)
     async with database.begin(reason="holds the task") as holder:
-        assert await TaskStore().lock(holder.connection, task_id)
+        assert await store.lock(holder, task_id)
         async with asyncio.timeout(5):
             await read_on(database, definition)
             await read_on(database, definition)

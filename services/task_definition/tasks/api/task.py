@@ -17,8 +17,8 @@ from services.task_definition.desk.store.audit import audit
 from services.task_definition.tasks.api.task_filters import wanted_of, words
 from services.task_definition.tasks.policy.client_names import as_the_client_knows_it
 from services.task_definition.tasks.store import periodic as store_periodic
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.reads import FILES_PER_DATASET, Reading, TaskFilter
-from services.task_definition.tasks.store.tasks import TaskStore
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
 from services.task_definition.tasks.submitting.submission import Submission, SubmissionRefused
 from shared.auth import Caller, access, require
@@ -44,7 +44,7 @@ MOST_JOBS = 5000
 
 
 def submission_routes(
-    database: Database, submission: Submission, tasks: TaskStore, secrets: SecretRequests, telling: Telling
+    database: Database, submission: Submission, secrets: SecretRequests, telling: Telling
 ) -> APIRouter:
     """Submitting."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
@@ -80,10 +80,10 @@ def submission_routes(
     return router
 
 
-def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRouter:
+def task_routes(database: Database, reading: Reading) -> APIRouter:
     """Asking."""
     routes, router = (
-        TaskRoutes(database, tasks, reading),
+        TaskRoutes(database, reading),
         APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"]),
     )
     for question in (
@@ -106,13 +106,13 @@ def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRo
 class TaskRoutes:
     """A method for each question, named as its path."""
 
-    def __init__(self, database: Database, tasks: TaskStore, reading: Reading) -> None:
-        self._database, self._tasks, self._reading = database, tasks, reading
+    def __init__(self, database: Database, reading: Reading) -> None:
+        self._database, self._reading = database, reading
 
     async def get_status(self, caller: Anyone, task_id: Id) -> Response:
         """Its status as a text."""
         async with self._database.read() as connection:
-            status = await self._tasks.status(connection, task_id)
+            status = await store.status(connection, task_id)
         return Envelope(status) if status is not None else _not_found(task_id)
 
     async def get_details(
@@ -135,7 +135,7 @@ class TaskRoutes:
             if details is None:
                 return _not_found(task_id)
             if include_parameters and WITHHELD not in details:
-                details["task_parameters"] = await self._tasks.parameters(connection, task_id)
+                details["task_parameters"] = await store.parameters(connection, task_id)
             if include_kinds:
                 details |= await self._reading.kinds(connection, task_id)
         return Envelope({"jediTaskID": task_id, "splitRule": text_of_rules(details["split_rule"] or {}), **details})
@@ -161,7 +161,7 @@ class TaskRoutes:
         async with self._database.read() as connection:
             if not await self._is_told(connection, caller, task_id):
                 return _not_found(task_id)
-            parameters = await self._tasks.parameters(connection, task_id)
+            parameters = await store.parameters(connection, task_id)
         return Envelope(parameters) if parameters else _not_found(task_id)
 
     async def get_job_ids(self, caller: Reader, task_id: Id) -> Response:
@@ -200,7 +200,7 @@ class TaskRoutes:
 
     async def _is_told(self, connection: asyncpg.Connection, caller: Caller, task_id: int) -> bool:
         """Whether there is such a task and the caller may have its details; one statement, whatever the answer."""
-        whose = await self._tasks.whose(connection, task_id)
+        whose = await store.whose(connection, task_id)
         return whose is not None and access.DETAILS.allows(caller, whose)
 
     async def get_tasks_modified_since(

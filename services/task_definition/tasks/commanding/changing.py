@@ -23,7 +23,8 @@ from services.task_definition.tasks.policy.task_parameters.table import CHANGED_
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.store import commands as store_commands
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskJumboSwitched
@@ -39,8 +40,8 @@ _PLACES = ("site", "cloud")
 class Changes:
     """Puts changed parameters in place; the task's row is locked. `count`: why secrets are not given."""
 
-    def __init__(self, tasks: TaskStore, count: Callable[[str], None] = lambda cause: None) -> None:
-        self._tasks, self._count = tasks, count
+    def __init__(self, count: Callable[[str], None] = lambda cause: None) -> None:
+        self._count = count
 
     async def by_retry(
         self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any], by: Caller
@@ -75,7 +76,7 @@ class Changes:
         takes_datasets: bool = False,
     ) -> tuple[FieldProblem, ...]:
         """`takes_datasets`: dsFor<STREAM> names other input for a stream."""
-        before = await self._tasks.parameters(work.connection, task.task_id)
+        before = await store.parameters(work.connection, task.task_id)
         meant = in_own_words(before, changes)
         if isinstance(meant, list):
             return tuple(meant)
@@ -149,16 +150,16 @@ class Changes:
     async def share_of(self, work: UnitOfWork, task: TaskRow) -> str | None:
         """The share that its parameters and the tree give it; None where none matches: then it keeps its own."""
         try:
-            spec = parse_task(await self._tasks.parameters(work.connection, task.task_id))
+            spec = parse_task(await store.parameters(work.connection, task.task_id))
         except InvalidTask:
             return None
-        sharing = await self._tasks.sharing(work.connection)
+        sharing = await store.sharing(work.connection)
         return share_for(spec, resource_type_for(spec, sharing.resource_types), sharing.nodes)
 
     async def reset_memory(self, work: UnitOfWork, task: TaskRow) -> None:
         """The memory that the parameters say, whatever the scouts measured (JEDI: incexec)."""
         try:
-            row = parse_task(await self._tasks.parameters(work.connection, task.task_id)).columns()
+            row = parse_task(await store.parameters(work.connection, task.task_id)).columns()
         except InvalidTask:
             return
         await store_commands.reset_memory(work, task.task_id, ram_count=row["ram_count"], ram_unit=row["ram_unit"])
@@ -169,9 +170,9 @@ class Changes:
         problems = await self.live(work, task, changes, command.by)
         if problems:
             return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
-        await self._tasks.note_command(work.connection, task.task_id, command.verb, command.details)
+        await store.note_command(work, task.task_id, command.verb, command.details)
         if task.status == "pending":
-            await self._tasks.release_now(work.connection, task.task_id)
+            await store.release_now(work, task.task_id)
         changed = ", ".join(
             f"without {name}" if value is None else f"{name} = {value}" for name, value in sorted(changes.items())
         )

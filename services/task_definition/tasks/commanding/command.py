@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.task_definition.tasks.policy import commands as rules
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommanded
@@ -39,9 +40,9 @@ Execute = Callable[[UnitOfWork, TaskRow, Command, str], Awaitable[rules.Reply]]
 
 
 async def announce(
-    tasks: TaskStore, work: UnitOfWork, task: TaskRow, command: Command, status: TaskStatus, *, soft: bool = False
+    work: UnitOfWork, task: TaskRow, command: Command, status: TaskStatus, *, soft: bool = False
 ) -> rules.Reply:
     """Remember the command with the task, and tell the others."""
-    await tasks.note_command(work.connection, task.task_id, command.verb, command.details)
+    await store.note_command(work, task.task_id, command.verb, command.details)
     work.emit(TaskCommanded(task_id=task.task_id, command=command.verb, status=status, soft=soft))
     return rules.Reply(rules.OK, f"command {command.verb} accepted; task {task.task_id} is {status}")

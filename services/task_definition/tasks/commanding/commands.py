@@ -15,7 +15,7 @@ from services.task_definition.tasks.commanding.changing import Changes
 from services.task_definition.tasks.commanding.command import SYSTEM, Command, Execute, Settle
 from services.task_definition.tasks.commanding.holding import Holding
 from services.task_definition.tasks.commanding.live_changes import LiveChanges
-from services.task_definition.tasks.commanding.ordering import CHANGES, Ordering
+from services.task_definition.tasks.commanding.ordering import CHANGES, change_order
 from services.task_definition.tasks.commanding.reassigning import Reassigning
 from services.task_definition.tasks.commanding.recovering import Recovery
 from services.task_definition.tasks.commanding.retrying import MORE_ATTEMPTS, TaskRetries
@@ -23,9 +23,10 @@ from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy import owners
 from services.task_definition.tasks.policy.command_table import named
 from services.task_definition.tasks.policy.final_status import parent_is_corrupted
-from services.task_definition.tasks.reclassifying import Reclassifying
+from services.task_definition.tasks.reclassifying import reclassify
 from services.task_definition.tasks.store import commands as store_commands
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.auth import Caller, access
 from shared.auth.access import Whose
 from shared.catalogue.port import Catalogue
@@ -50,7 +51,6 @@ class Commands:
 
     def __init__(
         self,
-        tasks: TaskStore,
         changes: Changes,
         settle: Settle,
         catalogue: Catalogue,
@@ -58,23 +58,22 @@ class Commands:
         grid: KnownGrid,
         parameters: Parameters,
     ) -> None:
-        self._tasks, self._reclassifying, self._parameters = tasks, Reclassifying(tasks), parameters
-        self._ordering = Ordering(tasks)
-        retries = TaskRetries(tasks, changes, catalogue, wishes, grid, parameters, self._retry_children)
+        self._parameters = parameters
+        retries = TaskRetries(changes, catalogue, wishes, grid, parameters, self._retry_children)
         self.work_off = retries.slices.work_off
         self._verbs: dict[str, Execute] = {
-            **Holding(tasks, retries.slices).verbs(),
+            **Holding(retries.slices).verbs(),
             **retries.verbs(),
-            **Reassigning(tasks, grid, settle).verbs(),
-            **Recovery(tasks, catalogue, wishes).verbs(),
+            **Reassigning(grid, settle).verbs(),
+            **Recovery(catalogue, wishes).verbs(),
             **changes.verbs(),
-            **LiveChanges(tasks, changes).verbs(),
+            **LiveChanges(changes).verbs(),
         }
 
     async def execute(self, work: UnitOfWork, command: Command, caller: Caller) -> rules.Reply:
         """Carry out one command, or refuse it with the code of the API; both are recorded."""
         command = replace(command, by=caller)
-        task = await self._tasks.lock(work.connection, command.task_id)
+        task = await store.lock(work, command.task_id)
         reply = self._refusal(task, command, caller)
         if reply is None and task is not None and not caller.may_for(task.vo, "production"):
             reply = await self._owner_refusal(work, task, command)
@@ -95,14 +94,14 @@ class Commands:
 
     async def _carry_out(self, work: UnitOfWork, task: TaskRow, command: Command, caller: Caller) -> rules.Reply:
         if command.verb in CHANGES:
-            reply = await self._ordering.change(work, task, command.verb, command.details, caller)
+            reply = await change_order(work, task, command.verb, command.details, caller)
             if reply.accepted:  # the task stays what it is and keeps the command that it had before
                 work.emit(TaskCommanded(task_id=task.task_id, command=command.verb, status=task.status))
             return reply
         reason = f"{command.verb} by {caller.name}" + (f": {command.reason}" if command.reason else "")
         reply = await self._verbs[command.verb](work, task, command, reason)
         if reply.accepted and command.verb in _CHANGE_ATTRIBUTES:
-            await self._reclassifying.again(work, task.task_id)
+            await reclassify(work, task.task_id)
         if reply.accepted and command.verb == "kill":
             by_right_of_owner = not caller.may_for(task.vo, "production")
             await store_commands.note_killer(work, task.task_id, caller.name if by_right_of_owner else None)
@@ -137,19 +136,19 @@ class Commands:
         if event.status == "exhausted":
             return
         is_corrupted = parent_is_corrupted(event.status)
-        if is_corrupted and not parent_is_corrupted(await self._tasks.status(work.connection, event.task_id)):
+        if is_corrupted and not parent_is_corrupted(await store.status(work.connection, event.task_id)):
             return  # this came late: it was tried again meanwhile
         killer = await store_commands.killer(work, event.task_id) if event.status == "aborted" else None
-        for child in await self._tasks.children(work.connection, event.task_id):
+        for child in await store.children(work, event.task_id):
             child_id = child["task_id"]
             if is_corrupted:
                 await self._end_child(work, event, child_id, child["status"], child["user_name"], killer)
             elif child["status"] == "pending":
-                await self._tasks.release_now(work.connection, child_id)
+                await store.release_now(work, child_id)
             elif (
                 child["status"] == "finished"
                 and child["hold"] is None
-                and await self._tasks.has_food(work.connection, event.task_id, child_id)
+                and await store.has_food(work, event.task_id, child_id)
             ):
                 feed = Command("incexec", child_id, {}, f"its parent {event.task_id} made more input for it")
                 await self.execute(work, feed, SYSTEM)
@@ -227,7 +226,7 @@ class Commands:
         if command.details.get("no_child_retry"):
             return
         kept = {name: command.details[name] for name in _PASSED_ON if command.details.get(name)}
-        for child in await self._tasks.children(work.connection, task.task_id):
+        for child in await store.children(work, task.task_id):
             if child["status"] in REOPENED_WITH_PARENT and (child["hold"] is None or command.by_production):
                 reason = f"its parent {task.task_id} is retried"
                 again = Command("incexec", child["task_id"], kept, reason, by_production=command.by_production)
@@ -239,7 +238,7 @@ class Commands:
                 else:
                     await self._note_refusal(work, again.verb, again.task_id, task.task_id, f"{reason}: {said}")
             elif child["status"] in ACTIVE:
-                await self._tasks.look_at_input(work.connection, child["task_id"])
+                await store.look_at_input(work, child["task_id"])
 
 
 def _hold_of(task: TaskRow) -> owners.Hold | None:

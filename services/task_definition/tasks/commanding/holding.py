@@ -11,16 +11,17 @@ from services.task_definition.tasks.commanding.command import Command, Execute, 
 from services.task_definition.tasks.commanding.unit_slices import UnitSlices
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.store import commands as store_commands
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.reopenings import ReopenStep
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.db.unit_of_work import UnitOfWork
 
 
 class Holding:
     """One method for each of them."""
 
-    def __init__(self, tasks: TaskStore, slices: UnitSlices) -> None:
-        self._tasks, self._slices = tasks, slices
+    def __init__(self, slices: UnitSlices) -> None:
+        self._slices = slices
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -33,21 +34,21 @@ class Holding:
         }
 
     async def _kill(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
-        await self._tasks.move(work, task.task_id, "aborting", reason, old_status=task.status, error_dialog=reason)
-        return await announce(self._tasks, work, task, command, "aborting")
+        await store.move(work, task.task_id, "aborting", reason, old_status=task.status, error_dialog=reason)
+        return await announce(work, task, command, "aborting")
 
     async def _finish(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
-        await self._tasks.move(work, task.task_id, "finishing", reason, old_status=task.status, error_dialog=reason)
+        await store.move(work, task.task_id, "finishing", reason, old_status=task.status, error_dialog=reason)
         soft = bool(command.details.get("soft"))
-        return await announce(self._tasks, work, task, command, "finishing", soft=soft)
+        return await announce(work, task, command, "finishing", soft=soft)
 
     async def _pause(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """What it waits for is not forgotten: its time to be looked at again stays."""
         behind = rules.status_to_return_to(task.status, task.old_status)
-        await self._tasks.move(
+        await store.move(
             work, task.task_id, "paused", reason, old_status=behind, error_dialog=reason, retry_at=task.retry_at
         )
-        return await announce(self._tasks, work, task, command, "paused")
+        return await announce(work, task, command, "paused")
 
     async def _resume(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         target = rules.resumed_status(task.status, task.old_status)
@@ -58,11 +59,11 @@ class Holding:
         if task.status == "staging":
             await store_commands.take_unstaged(work, task.task_id)
             await self._slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
-        await self._tasks.move(work, task.task_id, target, reason, sources=[task.status], retry_at=look_at)
-        reply = await announce(self._tasks, work, task, command, target)
+        await store.move(work, task.task_id, target, reason, sources=[task.status], retry_at=look_at)
+        reply = await announce(work, task, command, target)
         emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         return reply
 
     async def _avalanche(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """Job generation, which owns the scouts, opens all input."""
-        return await announce(self._tasks, work, task, command, task.status)
+        return await announce(work, task, command, task.status)

@@ -16,7 +16,8 @@ from services.task_definition.tasks.policy.command_table import ATTRIBUTES, CLON
 from services.task_definition.tasks.policy.event_service import event_service_column
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.store import commands as store_commands
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.db.unit_of_work import UnitOfWork
 from shared.task.stored import named
 
@@ -33,8 +34,8 @@ WAITING, DISABLED = "W", "D"
 class LiveChanges:
     """One method for each command; the task's row is locked."""
 
-    def __init__(self, tasks: TaskStore, changes: Changes) -> None:
-        self._tasks, self._changes = tasks, changes
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -77,7 +78,7 @@ class LiveChanges:
             use_jumbo=WAITING if total else DISABLED,
         )
         if total and task.status == "scouting":
-            await announce(self._tasks, work, task, Command("avalanche", task.task_id), task.status)
+            await announce(work, task, Command("avalanche", task.task_id), task.status)
         return await self._told(work, task, command, f"{total} jumbo jobs, at most {at_site} at a site")
 
     async def _enable_cloning(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
@@ -109,7 +110,7 @@ class LiveChanges:
         self, work: UnitOfWork, task: TaskRow, command: Command, wanted: Mapping[str, Any]
     ) -> TaskSpec | rules.Reply:
         """The task with these parameters (None: without), or why there is none; then nothing is changed."""
-        old = await self._tasks.parameters(work.connection, task.task_id)
+        old = await store.parameters(work.connection, task.task_id)
         new = {name: value for name, value in {**old, **wanted}.items() if value is not None}
         problems = await self._changes.replace(work, task, new, wanted, command.by)
         if problems:
@@ -118,7 +119,7 @@ class LiveChanges:
 
     async def _told(self, work: UnitOfWork, task: TaskRow, command: Command, said: str) -> rules.Reply:
         """What waits may go on with the new values."""
-        await announce(self._tasks, work, task, command, task.status)
+        await announce(work, task, command, task.status)
         if task.status == "pending":
-            await self._tasks.release_now(work.connection, task.task_id)
+            await store.release_now(work, task.task_id)
         return rules.Reply(rules.OK, f"task {task.task_id}: {said}, from its next jobs on")

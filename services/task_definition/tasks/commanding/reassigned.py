@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from services.task_definition.tasks.announcing import emit_for_status
 from services.task_definition.tasks.policy.commands import reassigned_status
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.task import TaskStatus
 
 
-async def leave_reassigning(
-    work: UnitOfWork, tasks: TaskStore, task: TaskRow, reason: str, *, has_target: bool
-) -> TaskStatus | None:
+async def leave_reassigning(work: UnitOfWork, task: TaskRow, reason: str, *, has_target: bool) -> TaskStatus | None:
     """The state that the task has now; None if it is reassigning no more.
 
     One that waited for its definition waits on, and is looked at now.
     """
     target = reassigned_status(task.old_status, has_target=has_target)
     waits = target == "pending"
-    moved = await tasks.move(
+    moved = await store.move(
         work,
         task.task_id,
         target,

@@ -10,7 +10,8 @@ from services.task_definition.tasks.commanding.reassigned import leave_reassigni
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.task_parameters.kinds import NO_OTHER_CLOUD, WORLD
 from services.task_definition.tasks.store import commands as store_commands
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.db.unit_of_work import UnitOfWork
 from shared.snapshot import KnownGrid
 
@@ -20,8 +21,8 @@ _PLACES = ("site", "cloud", "nucleus")
 class Reassigning:
     """Sends tasks elsewhere; their jobs end first, unless they are to go on."""
 
-    def __init__(self, tasks: TaskStore, grid: KnownGrid, settle: Settle) -> None:
-        self._tasks, self._grid, self._settle = tasks, grid, settle
+    def __init__(self, grid: KnownGrid, settle: Settle) -> None:
+        self._grid, self._settle = grid, settle
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -34,7 +35,7 @@ class Reassigning:
         if wrong is not None:
             return wrong
         behind = rules.status_to_return_to(task.status, task.old_status)
-        await self._tasks.move(work, task.task_id, "toreassign", reason, old_status=behind)
+        await store.move(work, task.task_id, "toreassign", reason, old_status=behind)
         await store_commands.change(
             work,
             task.task_id,
@@ -43,15 +44,15 @@ class Reassigning:
             cloud=given.get("cloud", task.cloud),
             nucleus=given.get("nucleus", task.nucleus if given else None),
         )
-        await self._tasks.move(work, task.task_id, "reassigning", reason, old_status=behind)
+        await store.move(work, task.task_id, "reassigning", reason, old_status=behind)
         noted = {"target": next(iter(given.values()), None), "soft": mode == "soft", "mode": mode}
         noted_command = Command(command.verb, command.task_id, noted, command.reason)
-        moved = await self._tasks.lock(work.connection, task.task_id)
+        moved = await store.lock(work, task.task_id)
         assert moved is not None
         if mode == "nokill":
             return await self._go_on(work, moved, noted_command, reason, has_target=bool(given))
-        reply = await announce(self._tasks, work, task, noted_command, "reassigning", soft=mode == "soft")
-        moved = await self._tasks.lock(work.connection, task.task_id)
+        reply = await announce(work, task, noted_command, "reassigning", soft=mode == "soft")
+        moved = await store.lock(work, task.task_id)
         assert moved is not None
         await self._settle(work, moved)
         return reply
@@ -75,9 +76,9 @@ class Reassigning:
         self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, *, has_target: bool
     ) -> rules.Reply:
         """Its jobs go on where they are: it is never seen while it is being reassigned, so that nobody stops them."""
-        target = await leave_reassigning(work, self._tasks, task, reason, has_target=has_target)
+        target = await leave_reassigning(work, task, reason, has_target=has_target)
         assert target is not None, "its row is held"
-        reply = await announce(self._tasks, work, task, command, target)
-        await self._tasks.note_command(work.connection, task.task_id, None)
+        reply = await announce(work, task, command, target)
+        await store.note_command(work, task.task_id, None)
         tell_reassigned(work, task, target, reason)
         return reply

@@ -22,7 +22,8 @@ from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.policy.recovery import KnownFile, RecoveryPlan, said
 from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store import recoveries
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered, TaskReleased
@@ -55,8 +56,8 @@ class Recovered:
 class Recovery:
     """Carries the command out; parents recover in the same transaction, or nothing happens at all."""
 
-    def __init__(self, tasks: TaskStore, catalogue: Catalogue, wishes: Wishes) -> None:
-        self._tasks, self._catalogue, self._wishes = tasks, catalogue, wishes
+    def __init__(self, catalogue: Catalogue, wishes: Wishes) -> None:
+        self._catalogue, self._wishes = catalogue, wishes
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -144,7 +145,7 @@ class Recovery:
 
     async def _recover_parent(self, work: UnitOfWork, task: TaskRow, parent_id: int, names: Sequence[str]) -> None:
         """The parent recovers what this task needs, for this task's sake."""
-        parent = await self._tasks.lock(work.connection, parent_id)
+        parent = await store.lock(work, parent_id)
         assert parent is not None
         if parent.vo != task.vo or rules.refuse("recover_lost_files", parent.status) is not None:
             told = f"task {parent_id} ({parent.status}), which made its lost input, cannot recover it now"
@@ -172,7 +173,7 @@ class Recovery:
         """New files go to new datasets."""
         names = sorted({one.dataset_name for one in plan.outputs if one.type == "output"})
         new = [f"{name}{suffix}" for name in names]
-        taken = await self._tasks.writers(work.connection, new)
+        taken = await store.writers(work.connection, new)
         known = await self._catalogue.find(work.connection, new)
         elsewhere = {other for name, other in zip(names, new, strict=True) if owning_scope(name) != owning_scope(other)}
         too_long = {one for one in new if len(one) > 255}
@@ -192,15 +193,15 @@ class Recovery:
         """Ended tasks are opened again; one that waits for its parent reads its input again after that."""
         task_id = task.task_id
         if task.status not in (*FINAL, "exhausted"):
-            await announce(self._tasks, work, task, command, task.status)
+            await announce(work, task, command, task.status)
             work.emit(TaskReleased(task_id=task_id, status=task.status, reason=reason, released_at=work.now))
             return
-        await self._tasks.move(work, task_id, "toincexec" if waits else "toretry", reason, old_status=task.old_status)
+        await store.move(work, task_id, "toincexec" if waits else "toretry", reason, old_status=task.old_status)
         await reopen_outputs(work, task, self._catalogue, self._wishes)
         await store_commands.renew(work, task_id, keep_priority=False, gshare=None)
         if waits:
-            await self._tasks.move(work, task_id, "rerefine", reason)
-            await announce(self._tasks, work, task, command, "rerefine")
+            await store.move(work, task_id, "rerefine", reason)
+            await announce(work, task, command, "rerefine")
             work.emit(TaskRegistered(task_id=task_id))
             return
         target = rules.retried_status(
@@ -214,6 +215,6 @@ class Recovery:
                 cloud=task.cloud,
             ),
         )
-        await self._tasks.move(work, task_id, target, reason, sources=["toretry"])
-        await announce(self._tasks, work, task, command, target)
+        await store.move(work, task_id, target, reason, sources=["toretry"])
+        await announce(work, task, command, target)
         emit_for_status(work, task_id, target, reason, nucleus=task.nucleus)

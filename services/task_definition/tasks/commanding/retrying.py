@@ -19,8 +19,9 @@ from services.task_definition.tasks.policy.preprocessing import is_due
 from services.task_definition.tasks.policy.retry_limits import RetryLimits, exhausted_for, refused_for
 from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store import preprocessing
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.reopenings import Reopening, ReopenStep
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -45,7 +46,6 @@ class TaskRetries:
 
     def __init__(
         self,
-        tasks: TaskStore,
         changes: Changes,
         catalogue: Catalogue,
         wishes: Wishes,
@@ -53,10 +53,10 @@ class TaskRetries:
         parameters: Parameters,
         follow: Follow,
     ) -> None:
-        self._tasks, self._changes = tasks, changes
+        self._changes = changes
         self._catalogue, self._parameters, self._follow = catalogue, parameters, follow
         self._wishes, self._grid = wishes, grid
-        self.slices = UnitSlices(tasks, {"retry": self._go_on, "read_again": self._refine_again})
+        self.slices = UnitSlices({"retry": self._go_on, "read_again": self._refine_again})
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -109,14 +109,14 @@ class TaskRetries:
             return None
         reason = f"not retried: {why}"
         if task.status != "exhausted":
-            await self._tasks.move(work, task.task_id, "toretry", reason)
-            await self._tasks.move(work, task.task_id, "exhausted", reason, error_dialog=reason)
+            await store.move(work, task.task_id, "toretry", reason)
+            await store.move(work, task.task_id, "exhausted", reason, error_dialog=reason)
             work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
         return rules.Reply(rules.OK, f"task {task.task_id} is exhausted, {reason}")
 
     async def _reactivate(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         if task.status == "pending":
-            await self._tasks.release_now(work.connection, task.task_id)
+            await store.release_now(work, task.task_id)
             return rules.Reply(rules.OK, f"task {task.task_id} is released from pending now")
         more = 0 if command.details.get("keep_attempt_nr") else task.max_attempt
         return await self._try_again(work, task, command, reason, more=more)
@@ -132,7 +132,7 @@ class TaskRetries:
         is_half_read = await store_commands.is_half_read(work, task.task_id)
         if is_half_read or await store_commands.closed_input(work, task.task_id):
             return await self._read_again(work, task, command, reason)
-        await self._tasks.move(work, task.task_id, "toretry", reason, old_status=task.old_status)
+        await store.move(work, task.task_id, "toretry", reason, old_status=task.old_status)
         left = await store_commands.files_to_do(work, task.task_id)
         steps = [ReopenStep(status, more) for status in REOPENED_BY_RETRY]
         if command.details.get("disable_staging_mode"):
@@ -147,7 +147,7 @@ class TaskRetries:
         """All that failed is open again: on where there is something to do; else back to where it was."""
         if done.n_reopened == 0 and done.n_left == 0:
             back = "nothing left to retry"
-            await self._tasks.move(
+            await store.move(
                 work, task.task_id, task.status, back, old_status=task.old_status, error_dialog=task.error_dialog
             )
             return rules.Reply(
@@ -165,8 +165,8 @@ class TaskRetries:
             ),
             needs_preprocessing=is_due(task.rules),
         )
-        await self._tasks.move(work, task.task_id, target, reason, sources=["toretry"])
-        await announce(self._tasks, work, task, command, target)
+        await store.move(work, task.task_id, target, reason, sources=["toretry"])
+        await announce(work, task, command, target)
         if target in ("ready", "assigning", "topreprocess"):
             emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         await self._follow(work, task, command)
@@ -186,13 +186,13 @@ class TaskRetries:
             if problems:
                 return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
         if task.status == "pending":
-            await self._tasks.release_now(work.connection, task.task_id)
+            await store.release_now(work, task.task_id)
             return rules.Reply(rules.OK, f"task {task.task_id} looks at its input now")
         return await self._read_again(work, task, command, reason)
 
     async def _read_again(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """The input is read again, lost and missing files are tried again, memory is what the parameters say."""
-        await self._tasks.move(work, task.task_id, "toincexec", reason)
+        await store.move(work, task.task_id, "toincexec", reason)
         steps = tuple(ReopenStep(status, MORE_ATTEMPTS) for status in REOPENED_BY_INCEXEC)
         begun = await self.slices.begin(work, task, command, reason, "read_again", steps)
         reply = begun.reply or await self._refine_again(work, task, command, reason, begun.reopening)
@@ -205,8 +205,8 @@ class TaskRetries:
         await self._reopen_outputs(work, task)
         await self._changes.reset_memory(work, task)
         await self._renew(work, task, command)
-        await self._tasks.move(work, task.task_id, "rerefine", reason)
-        reply = await announce(self._tasks, work, task, command, "rerefine")
+        await store.move(work, task.task_id, "rerefine", reason)
+        reply = await announce(work, task, command, "rerefine")
         work.emit(TaskRegistered(task_id=task.task_id))
         await self._follow(work, task, command)
         return reply
@@ -219,7 +219,7 @@ class TaskRetries:
             return closed
         await store_commands.raise_attempts(work, task.task_id, more)
         begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep(None, more),))
-        await announce(self._tasks, work, task, command, task.status)
+        await announce(work, task, command, task.status)
         reopened = begun.reopening.n_reopened
         if reopened:
             released(work, task, reason)
@@ -240,9 +240,9 @@ class TaskRetries:
         await store_commands.take_unstaged(work, task.task_id)
         begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
         n_units, follows = begun.reopening.n_reopened, ", the others follow" if begun.reply else ""
-        await announce(self._tasks, work, task, command, task.status)
+        await announce(work, task, command, task.status)
         if task.status == "pending":
-            await self._tasks.release_now(work.connection, task.task_id)
+            await store.release_now(work, task.task_id)
         elif n_units:
             released(work, task, reason)
         said = f"{rules.units(n_units)} taken as staged{follows}"

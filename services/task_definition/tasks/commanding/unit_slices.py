@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from services.task_definition.tasks.commanding.command import Command
 from services.task_definition.tasks.policy import commands as rules
 from services.task_definition.tasks.store import reopenings as store_reopenings
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.reopenings import Kind, Reopening, ReopenStep
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskReleased
 from shared.states.task import ACTIVE, TaskStatus
@@ -40,8 +41,8 @@ class Begun:
 class UnitSlices:
     """`begin` takes the first slice, `work_off` the others; `go_on` by kind is what follows the last."""
 
-    def __init__(self, tasks: TaskStore, go_on: Mapping[Kind, GoOn]) -> None:
-        self._tasks, self._go_on = tasks, go_on
+    def __init__(self, go_on: Mapping[Kind, GoOn]) -> None:
+        self._go_on = go_on
 
     async def begin(
         self,
@@ -72,7 +73,7 @@ class UnitSlices:
         reopening = await store_reopenings.next_in_turn(work)
         if reopening is None:
             return False
-        task = await self._tasks.lock(work.connection, reopening.task_id)
+        task = await store.lock(work, reopening.task_id)
         if task is None or task.status not in IN_FORCE[reopening.kind]:
             await store_reopenings.end(work, reopening)
             return True

@@ -14,9 +14,10 @@ import asyncpg
 from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import CLOSED_DATASET_CHECK_S, GROWN_DATASET_CHECK_S, OPEN_DATASET_CHECK_S
 from services.task_definition.tasks.announcing import staged
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.checks import SQL
 from services.task_definition.tasks.store.readings import Readings
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.task import TaskStatus
@@ -39,15 +40,9 @@ class InputChecks:
     """`look` is done periodically; `lose_closed` begins to give up what a held task may not read any more."""
 
     def __init__(
-        self,
-        tasks: TaskStore,
-        readings: Readings,
-        parameters: Parameters,
-        read_again: ReadAgain,
-        wishes: Wishes,
-        lose_closed: ReadAgain,
+        self, readings: Readings, parameters: Parameters, read_again: ReadAgain, wishes: Wishes, lose_closed: ReadAgain
     ) -> None:
-        self._tasks, self._readings, self._parameters, self._read_again = tasks, readings, parameters, read_again
+        self._readings, self._parameters, self._read_again = readings, parameters, read_again
         self._wishes, self._lose_closed = wishes, lose_closed
 
     async def look(self, work: UnitOfWork) -> bool:
@@ -76,12 +71,12 @@ class InputChecks:
         """A task of which some input changed; one that somebody else has now is looked at in its next turn."""
         if await self._readings.try_lock_task(work.connection, task_id) is None:
             return
-        task = await self._tasks.lock(work.connection, task_id)
+        task = await store.lock(work, task_id)
         assert task is not None
         if task.status == "pending" and task.old_status in WAITING_FOR_INPUT:
-            await self._tasks.release_now(work.connection, task_id)
+            await store.release_now(work, task_id)
         elif task.status == "staging":
-            await staged(self._tasks, work, task_id, "the catalogue changed what it has of the input")
+            await staged(work, task_id, "the catalogue changed what it has of the input")
         elif await self._readings.state(work.connection, task_id) is not None:
             return
         elif task.status in USING:

@@ -35,9 +35,10 @@ from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.policy.unit_limits import UnitLimits, limits_for, within
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.store import definitions as store_definitions
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.definitions import Loaded
 from services.task_definition.tasks.store.readings import Readings
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -61,7 +62,6 @@ class Definition:
 
     def __init__(
         self,
-        tasks: TaskStore,
         readings: Readings,
         catalogue: Catalogue,
         parameters: Parameters,
@@ -70,10 +70,10 @@ class Definition:
         staging: Staging,
         telling: Telling,
     ) -> None:
-        self._tasks, self._readings, self._parameters = tasks, readings, parameters
+        self._readings, self._parameters = readings, parameters
         self._catalogue, self._contents = catalogue, Contents(readings, catalogue, wishes)
         self._reader, self._wishes, self._staging = reader, wishes, staging
-        self._redefinition = Redefinition(tasks, telling)
+        self._redefinition = Redefinition(telling)
         self.compare_unknown = self._contents.compare_unknown
 
     async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:
@@ -89,7 +89,7 @@ class Definition:
         Whether there is more to do.
         """
         for task_id in await self._readings.tasks_read(work.connection, GO_ON_AT_MOST):
-            task = await self._tasks.lock(work.connection, task_id)
+            task = await store.lock(work, task_id)
             if task is not None:
                 await self._go_on_with_input(work, task)
             return True
@@ -100,7 +100,7 @@ class Definition:
 
     async def define(self, work: UnitOfWork, task_id: int) -> None:
         """Bring the task on from wherever its definition stands; anything else is left alone."""
-        task = await self._tasks.lock(work.connection, task_id)
+        task = await store.lock(work, task_id)
         if task is None or task.status not in (*TO_REFINE, "defined"):
             return
         is_read = await self._readings.state(work.connection, task_id)
@@ -113,7 +113,7 @@ class Definition:
     async def _refine(self, work: UnitOfWork, task: TaskRow) -> None:
         """Insert what is planned, read the first slice of the input, and go on if that was all."""
         try:
-            spec = parse_task(await self._tasks.parameters(work.connection, task.task_id))
+            spec = parse_task(await store.parameters(work.connection, task.task_id))
         except InvalidTask as error:
             await self._break(work, task, f"its parameters are not valid: {error}")
             return
@@ -151,7 +151,7 @@ class Definition:
             await store_definitions.refine(work, task.task_id, with_rules(outcome.split_rule, preprocessing=state))
         part = await self._reader.read_slice(work, task.task_id)
         if part is not None and part.is_read:
-            again = await self._tasks.lock(work.connection, task.task_id)
+            again = await store.lock(work, task.task_id)
             assert again is not None
             await self._go_on_with_input(work, again)
 
@@ -163,8 +163,8 @@ class Definition:
         if task.status != "registered":
             return
         names = outputs_of(spec, task.task_id)
-        await self._tasks.lock_names(work.connection, names)
-        writers = await self._tasks.writers(work.connection, names, besides=task.task_id)
+        await store.lock_names(work, names)
+        writers = await store.writers(work.connection, names, besides=task.task_id)
         problems = taken(spec, writers, task.user_name)
         if problems:
             raise OutputTaken("; ".join(str(one) for one in problems))
@@ -186,7 +186,7 @@ class Definition:
 
     async def hold_unread(self, work: UnitOfWork, task_id: int, reason: str) -> None:
         """A catalogue outside did not tell of the input: the task waits, and says why."""
-        task = await self._tasks.lock(work.connection, task_id)
+        task = await store.lock(work, task_id)
         if task is not None and task.status in (*TO_REFINE, "defined"):
             await self._hold(work, task, f"the catalogue of {task.vo}: {reason}", self._wait_s(task))
 
@@ -195,7 +195,7 @@ class Definition:
 
         Of a dataset that the catalogue has lost, all that is left is lost.
         """
-        spec = parse_task(await self._tasks.parameters(work.connection, task.task_id))
+        spec = parse_task(await store.parameters(work.connection, task.task_id))
         parent = await self._status_of_parent(work, task)
         outcome = await self._outcome(work, spec, task, parent)
         if isinstance(outcome, Refined):
@@ -203,7 +203,7 @@ class Definition:
         await self.compare_unknown(work, task)
 
     async def _status_of_parent(self, work: UnitOfWork, task: TaskRow) -> TaskStatus | None:
-        return None if task.parent_id is None else await self._tasks.status(work.connection, task.parent_id)
+        return None if task.parent_id is None else await store.status(work.connection, task.parent_id)
 
     async def _outcome(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow, parent: TaskStatus | None) -> Outcome:
         names = sorted({name for item in spec.inputs for name in item.datasets()})
@@ -247,7 +247,7 @@ class Definition:
         await self._readings.end(work.connection, task.task_id)
         if task.status != "defined":
             # Also where nothing is new: what ended while its input was being read waits for this to be over.
-            await self._tasks.look_now(work.connection, task.task_id)
+            await store.look_now(work, task.task_id)
             work.emit(TaskReleased(task_id=task.task_id, status=task.status, reason="its input was read again"))
             return
         await self._use(work, task, read, left_out(read, unusable))
@@ -281,7 +281,7 @@ class Definition:
             await self._hold(work, task, "its input is still open and has no new files", wait_s)
             return
         if masters and not any(one.n_units for one in masters):
-            await self._tasks.move(work, task.task_id, "finishing", "its input is empty, and that is allowed")
+            await store.move(work, task.task_id, "finishing", "its input is empty, and that is allowed")
             work.emit(TaskReleased(task_id=task.task_id, status="finishing", reason="its input is empty"))
             return
         await self._contents.register_outputs(work, task)
@@ -292,7 +292,7 @@ class Definition:
     async def _go_on(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, left_out: str) -> None:
         reason = "needs a nucleus" if status == "assigning" else "analysis or pre-assigned"
         reason, dialog = (f"{reason}; {left_out}", left_out) if left_out else (reason, None)
-        if await self._tasks.move(work, task.task_id, status, reason, sources=["defined"], error_dialog=dialog):
+        if await store.move(work, task.task_id, status, reason, sources=["defined"], error_dialog=dialog):
             ready = TaskReady(task_id=task.task_id, nucleus=task.nucleus)
             work.emit(TaskDefined(task_id=task.task_id) if status == "assigning" else ready)
 
@@ -301,7 +301,7 @@ class Definition:
     ) -> None:
         """The task waits in pending; so do the datasets that it waits for."""
         await store_definitions.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
-        await self._tasks.move(
+        await store.move(
             work, task.task_id, "pending", reason, sources=[task.status], old_status=task.status, error_dialog=reason,
             retry_at=work.now + timedelta(seconds=wait_s),
         )  # fmt: skip
@@ -309,16 +309,14 @@ class Definition:
     async def _stage(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int]) -> None:
         """The task waits in staging until the catalogue has some of its input on disk."""
         await store_definitions.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
-        await self._tasks.move(work, task.task_id, "staging", reason, sources=["defined"], error_dialog=reason)
+        await store.move(work, task.task_id, "staging", reason, sources=["defined"], error_dialog=reason)
 
     async def _break(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int] = ()) -> None:
         """tobroken and, as nothing is left to clean up, broken; with the datasets that break it."""
-        if not await self._tasks.move(
-            work, task.task_id, "tobroken", reason, sources=[task.status], error_dialog=reason
-        ):
+        if not await store.move(work, task.task_id, "tobroken", reason, sources=[task.status], error_dialog=reason):
             return
-        await self._tasks.move(work, task.task_id, "broken", reason, error_dialog=reason)
-        await self._tasks.end(work.connection, task.task_id)
+        await store.move(work, task.task_id, "broken", reason, error_dialog=reason)
+        await store.note_end(work, task.task_id)
         await store_definitions.give_up(work, task.task_id, list(dataset_ids), reason)
         work.emit(TaskCompleted(task_id=task.task_id, status="broken"))
 

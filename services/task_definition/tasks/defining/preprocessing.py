@@ -14,11 +14,12 @@ from services.task_definition.tasks.policy.preprocessing import is_due, with_ret
 from services.task_definition.tasks.policy.refine import held_by_parent
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
-from services.task_definition.tasks.reclassifying import Reclassifying
+from services.task_definition.tasks.reclassifying import reclassify
 from services.task_definition.tasks.store import definitions as store_definitions
 from services.task_definition.tasks.store import preprocessing as own
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.definitions import NewDataset
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from services.task_definition.tasks.submitting.names import outputs_wanted, task_as_writer
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import PREPROCESS_INPUT
@@ -32,9 +33,8 @@ TO_PREPROCESS: tuple[TaskStatus, ...] = ("registered", "rerefine")
 class Redefinition:
     """The row of the task is held."""
 
-    def __init__(self, tasks: TaskStore, telling: Telling) -> None:
-        self._tasks, self._telling = tasks, telling
-        self._reclassifying = Reclassifying(tasks)
+    def __init__(self, telling: Telling) -> None:
+        self._telling = telling
 
     def needs_job(self, task: TaskRow) -> bool:
         """Whether the task is at its beginning and its pre-processing is not done."""
@@ -59,7 +59,7 @@ class Redefinition:
             await own.insert_unit(work, task, dataset_id)
         await store_definitions.put_command_lines(work, task.task_id, preprocessing_lines(spec, task.task_id))
         reason = "its pre-processing job finds out how it is to be defined"
-        if await self._tasks.move(work, task.task_id, "topreprocess", reason, sources=[task.status]):
+        if await store.move(work, task.task_id, "topreprocess", reason, sources=[task.status]):
             emit_for_status(work, task.task_id, "topreprocess", reason)
         return None
 
@@ -92,7 +92,7 @@ class Redefinition:
         except InvalidTask as error:
             return f"what its pre-processing job returned makes no task: {error}"
         await own.change(work, task.task_id, parameters, found.columns())
-        await self._reclassifying.again(work, task.task_id)
-        again = await self._tasks.lock(work.connection, task.task_id)
+        await reclassify(work, task.task_id)
+        again = await store.lock(work, task.task_id)
         assert again is not None
         return again, found

@@ -16,7 +16,7 @@ from services.task_definition.data.policy.outside import (
 )
 from services.task_definition.data.store.cached_contents import SQL
 from services.task_definition.tasks.announcing import emit_for_status, staged
-from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.store import tasks as store
 from shared.catalogue.outside import CatalogueLies, CatalogueTrouble, Collection, DataName, FileFacts, OutsideCatalogue
 from shared.catalogue.port import FROZEN, MOST_STOOD_FOR, OPEN, Catalogue, Replica
 from shared.db.database import Database
@@ -33,8 +33,8 @@ WAITING: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged", "defined"
 class OutsideReading:
     """One dataset, all datasets of a container, or those that a name with wildcards stands for."""
 
-    def __init__(self, database: Database, inside: Catalogue, tasks: TaskStore) -> None:
-        self._database, self._inside, self._tasks = database, inside, tasks
+    def __init__(self, database: Database, inside: Catalogue) -> None:
+        self._database, self._inside = database, inside
 
     async def read(self, request: CatalogueRequest, catalogue: OutsideCatalogue) -> Done:
         """Everything about the dataset that the request names; tasks that waited for it go on."""
@@ -93,15 +93,15 @@ class OutsideReading:
                 more = await self._inside.delete_some(work.connection, row["dataset_id"], FORGOTTEN_TOGETHER)
 
     async def _go_on(self, work: UnitOfWork, request: CatalogueRequest) -> None:
-        task = await self._tasks.lock(work.connection, request.task_id)
+        task = await store.lock(work, request.task_id)
         if task is None:
             return
         if task.status in WAITING:
             emit_for_status(work, task.task_id, task.status, f"{request.subject} was read")
         elif task.status == "pending" and task.old_status in WAITING:
-            await self._tasks.release_now(work.connection, task.task_id)
+            await store.release_now(work, task.task_id)
         elif task.status == "staging":
-            await staged(self._tasks, work, task.task_id, f"{request.subject} was read")
+            await staged(work, task.task_id, f"{request.subject} was read")
 
     async def _read_dataset(self, request: CatalogueRequest, facts: Collection, catalogue: OutsideCatalogue) -> None:
         dataset_id = await self._put(request, facts)

@@ -21,8 +21,9 @@ from services.task_definition.tasks.policy.staging import (
     place_for,
     too_large,
 )
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.staging import SQL
-from services.task_definition.tasks.store.tasks import TaskRow, TaskStore
+from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue, OneUse
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -41,10 +42,8 @@ PARTS = 10
 class Staging:
     """`ask` when input is found on tape alone; `look` is done periodically."""
 
-    def __init__(
-        self, tasks: TaskStore, catalogue: Catalogue, wishes: Wishes, grid: KnownGrid, parameters: Parameters
-    ) -> None:
-        self._tasks, self._catalogue, self._wishes = tasks, catalogue, wishes
+    def __init__(self, catalogue: Catalogue, wishes: Wishes, grid: KnownGrid, parameters: Parameters) -> None:
+        self._catalogue, self._wishes = catalogue, wishes
         self._grid, self._parameters = grid, parameters
 
     async def ask(self, work: UnitOfWork, task: TaskRow) -> str | None:
@@ -167,13 +166,13 @@ class Staging:
             return
         dropped = await SQL.rows(work.connection, "open_request_of", task_id=row["task_id"], error=error, **same)
         await self._wishes.release(work, [dict(one) for one in dropped if one["rule_id"] is not None])
-        task = await self._tasks.lock(work.connection, row["task_id"])
+        task = await store.lock(work, row["task_id"])
         if task is None or task.status in FINAL:
             return
         if task.status == "staging":
-            await self._tasks.move(work, task.task_id, "tobroken", error, sources=["staging"], error_dialog=error)
-            await self._tasks.move(work, task.task_id, "broken", error, error_dialog=error)
-            await self._tasks.end(work.connection, task.task_id)
+            await store.move(work, task.task_id, "tobroken", error, sources=["staging"], error_dialog=error)
+            await store.move(work, task.task_id, "broken", error, error_dialog=error)
+            await store.note_end(work, task.task_id)
             work.emit(TaskCompleted(task_id=task.task_id, status="broken"))
             return
         units = await SQL.rows(work.connection, "give_up_units", dataset_id=row["dataset_id"])

@@ -1,4 +1,7 @@
-"""Tasks in the database: locked, inserted, moved by compare-and-set; and facts for their definition."""
+"""Tasks in the database: locked, inserted, moved by compare-and-set; and facts for their definition.
+
+Each function runs in the caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -105,138 +108,146 @@ class NamedTask:
     vo: str | None
 
 
-class TaskStore:
-    """Stateless; every method runs in the caller's transaction."""
+async def lock(work: UnitOfWork, task_id: int) -> TaskRow | None:
+    row = await SQL.row(work.connection, "lock_task", task_id=task_id)
+    return None if row is None else TaskRow(**dict(row))
 
-    async def lock(self, connection: asyncpg.Connection, task_id: int) -> TaskRow | None:
-        row = await SQL.row(connection, "lock_task", task_id=task_id)
-        return None if row is None else TaskRow(**dict(row))
 
-    async def parameters(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
-        return dict(await SQL.value(connection, "parameters_of_task", task_id=task_id) or {})
+async def parameters(connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
+    return dict(await SQL.value(connection, "parameters_of_task", task_id=task_id) or {})
 
-    async def status(self, connection: asyncpg.Connection, task_id: int) -> TaskStatus | None:
-        found: TaskStatus | None = await SQL.value(connection, "status_of_task", task_id=task_id)
-        return found
 
-    async def named(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[NamedTask]:
-        """Those of the tasks that exist."""
-        return [NamedTask(**dict(row)) for row in await SQL.rows(connection, "named_tasks", task_ids=list(task_ids))]
+async def status(connection: asyncpg.Connection, task_id: int) -> TaskStatus | None:
+    found: TaskStatus | None = await SQL.value(connection, "status_of_task", task_id=task_id)
+    return found
 
-    async def whose(self, connection: asyncpg.Connection, task_id: int) -> Whose | None:
-        """To whom a task belongs; None: there is none."""
-        row = await SQL.row(connection, "whose_task", task_id=task_id)
-        return None if row is None else Whose.of(row["user_name"], row["vo"])
 
-    async def insert(
-        self, connection: asyncpg.Connection, task_id: int, columns: Mapping[str, Any], parameters: Mapping[str, Any]
-    ) -> bool:
-        """False: a task of this name exists, and both are to be unique."""
-        new = await SQL.value(connection, "insert_task", task_id=task_id, columns=dict(columns))
-        if new is None:
-            return False
-        await SQL.run(connection, "insert_parameters", task_id=task_id, parameters=dict(parameters))
-        return True
+async def named(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[NamedTask]:
+    """Read those of the tasks that exist."""
+    return [NamedTask(**dict(row)) for row in await SQL.rows(connection, "named_tasks", task_ids=list(task_ids))]
 
-    async def move(
-        self,
-        work: UnitOfWork,
-        task_id: int,
-        target: TaskStatus,
-        reason: str,
-        *,
-        sources: Collection[TaskStatus] | None = None,
-        old_status: TaskStatus | None = None,
-        error_dialog: str | None = None,
-        retry_at: datetime | None = None,
-    ) -> bool:
-        """Compare-and-set to `target` from the states the graph allows (or those of them in `sources`)."""
-        allowed = TASK.sources(target, Owner.TASK_DEFINITION)
-        if sources is not None:
-            allowed = [one for one in allowed if one in sources]
-        await work.because(reason)
-        moved = await SQL.value(
-            work.connection,
-            "move_task",
-            task_id=task_id,
-            status=target,
-            allowed=allowed,
-            old_status=old_status,
-            error_dialog=error_dialog,
-            retry_at=retry_at,
-        )
-        return moved is not None
 
-    async def end(self, connection: asyncpg.Connection, task_id: int) -> None:
-        """The time of the end, and AMIFLAG of a task that is done or finished (JEDI: The JEDI_Tasks table)."""
-        await SQL.run(connection, "end_task", task_id=task_id)
+async def whose(connection: asyncpg.Connection, task_id: int) -> Whose | None:
+    """Tell to whom a task belongs; None: there is none."""
+    row = await SQL.row(connection, "whose_task", task_id=task_id)
+    return None if row is None else Whose.of(row["user_name"], row["vo"])
 
-    async def note_command(
-        self,
-        connection: asyncpg.Connection,
-        task_id: int,
-        command: str | None,
-        details: Mapping[str, Any] | None = None,
-    ) -> None:
-        await SQL.run(connection, "note_command", task_id=task_id, command=command, details=details and dict(details))
 
-    async def grid_pref(self, connection: asyncpg.Connection, user_name: str, vo: str) -> str:
-        """The letters of a user in a VO."""
-        return str(await SQL.value(connection, "grid_pref", user_name=user_name, vo=vo) or "")
+async def insert(work: UnitOfWork, task_id: int, columns: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+    """Insert a task; False: one of this name exists, and both are to be unique."""
+    new = await SQL.value(work.connection, "insert_task", task_id=task_id, columns=dict(columns))
+    if new is None:
+        return False
+    await SQL.run(work.connection, "insert_parameters", task_id=task_id, parameters=dict(parameters))
+    return True
 
-    async def children(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
-        return await SQL.rows(connection, "children_of_task", task_id=task_id)
 
-    async def has_food(self, connection: asyncpg.Connection, parent_id: int, child_id: int) -> bool:
-        """Whether a parent whose children are to follow it made files that a child has not read."""
-        found: bool = await SQL.value(connection, "has_food", timeout_s=60, parent_id=parent_id, child_id=child_id)
-        return found
+async def move(
+    work: UnitOfWork,
+    task_id: int,
+    target: TaskStatus,
+    reason: str,
+    *,
+    sources: Collection[TaskStatus] | None = None,
+    old_status: TaskStatus | None = None,
+    error_dialog: str | None = None,
+    retry_at: datetime | None = None,
+) -> bool:
+    """Compare-and-set to `target` from the states the graph allows (or those of them in `sources`)."""
+    allowed = TASK.sources(target, Owner.TASK_DEFINITION)
+    if sources is not None:
+        allowed = [one for one in allowed if one in sources]
+    await work.because(reason)
+    moved = await SQL.value(
+        work.connection,
+        "move_task",
+        task_id=task_id,
+        status=target,
+        allowed=allowed,
+        old_status=old_status,
+        error_dialog=error_dialog,
+        retry_at=retry_at,
+    )
+    return moved is not None
 
-    async def release_now(self, connection: asyncpg.Connection, task_id: int) -> None:
-        await SQL.run(connection, "release_now", task_id=task_id)
 
-    async def look_now(self, connection: asyncpg.Connection, task_id: int) -> None:
-        """The row itself asks job generation to look, should the message be lost."""
-        await SQL.run(connection, "look_now", task_id=task_id)
+async def note_end(work: UnitOfWork, task_id: int) -> None:
+    """Note the time of the end, and AMIFLAG of a task that is done or finished (JEDI: JEDI_Tasks table)."""
+    await SQL.run(work.connection, "end_task", task_id=task_id)
 
-    async def look_at_input(self, connection: asyncpg.Connection, task_id: int) -> None:
-        """What its input has become is looked at at once."""
-        await SQL.run(connection, "look_at_input", task_id=task_id)
 
-    async def same_name(self, connection: asyncpg.Connection, task_name: str, vo: str) -> SameName | None:
-        """The task of a VO that has this name."""
-        row = await SQL.row(connection, "same_name", task_name=task_name, vo=vo)
-        return None if row is None else SameName(**dict(row))
+async def note_command(
+    work: UnitOfWork, task_id: int, command: str | None, details: Mapping[str, Any] | None = None
+) -> None:
+    await SQL.run(work.connection, "note_command", task_id=task_id, command=command, details=details and dict(details))
 
-    async def outputs(self, connection: asyncpg.Connection, task_id: int) -> set[str]:
-        """Names of the datasets that it writes; empty before it is defined."""
-        return {row["dataset_name"] for row in await SQL.rows(connection, "outputs_of_task", task_id=task_id)}
 
-    async def lock_names(self, connection: asyncpg.Connection, names: Sequence[str]) -> None:
-        """Until the commit nobody else begins to write datasets of these names."""
-        await SQL.rows(connection, "lock_names", names=list(names))
+async def grid_pref(connection: asyncpg.Connection, user_name: str, vo: str) -> str:
+    """Read the letters of a user in a VO."""
+    return str(await SQL.value(connection, "grid_pref", user_name=user_name, vo=vo) or "")
 
-    async def writers(
-        self, connection: asyncpg.Connection, names: Sequence[str], *, besides: int | None = None
-    ) -> list[Writer]:
-        """Every task but `besides` that writes one of these datasets, by dataset."""
-        rows = await SQL.rows(connection, "writers_of_datasets", names=list(names), besides=besides)
-        return [Writer(**{**dict(row), "templates": frozenset(row["templates"])}) for row in rows]
 
-    async def sharing(self, connection: asyncpg.Connection) -> Sharing:
-        nodes = await SQL.rows(connection, "share_nodes")
-        types = await SQL.rows(connection, "resource_types")
-        return Sharing(
-            tuple(ShareNode(row["gshare"], row["parent"], {key: row[key] for key in _EXPRESSIONS}) for row in nodes),
-            tuple(ResourceType(*row) for row in types),
-            await work_queues(connection),
-        )
+async def children(work: UnitOfWork, task_id: int) -> list[asyncpg.Record]:
+    return await SQL.rows(work.connection, "children_of_task", task_id=task_id)
 
-    async def expression_problem(self, connection: asyncpg.Connection, pattern: str) -> str | None:
-        """Why PostgreSQL, which selects the files, does not take a regular expression; None if it does."""
-        try:
-            async with connection.transaction():
-                await SQL.value(connection, "try_expression", pattern=pattern)
-        except asyncpg.InvalidRegularExpressionError as error:
-            return str(error)
-        return None
+
+async def has_food(work: UnitOfWork, parent_id: int, child_id: int) -> bool:
+    """Tell whether a parent whose children are to follow it made files that a child has not read."""
+    found: bool = await SQL.value(work.connection, "has_food", timeout_s=60, parent_id=parent_id, child_id=child_id)
+    return found
+
+
+async def release_now(work: UnitOfWork, task_id: int) -> None:
+    await SQL.run(work.connection, "release_now", task_id=task_id)
+
+
+async def look_now(work: UnitOfWork, task_id: int) -> None:
+    """Let the row itself ask job generation to look, should the message be lost."""
+    await SQL.run(work.connection, "look_now", task_id=task_id)
+
+
+async def look_at_input(work: UnitOfWork, task_id: int) -> None:
+    """Have it looked at at once what the input of a task has become."""
+    await SQL.run(work.connection, "look_at_input", task_id=task_id)
+
+
+async def same_name(connection: asyncpg.Connection, task_name: str, vo: str) -> SameName | None:
+    """Find the task of a VO that has this name."""
+    row = await SQL.row(connection, "same_name", task_name=task_name, vo=vo)
+    return None if row is None else SameName(**dict(row))
+
+
+async def outputs(work: UnitOfWork, task_id: int) -> set[str]:
+    """Name the datasets that a task writes; none before it is defined."""
+    return {row["dataset_name"] for row in await SQL.rows(work.connection, "outputs_of_task", task_id=task_id)}
+
+
+async def lock_names(work: UnitOfWork, names: Sequence[str]) -> None:
+    """Let nobody else begin to write datasets of these names until the commit."""
+    await SQL.rows(work.connection, "lock_names", names=list(names))
+
+
+async def writers(connection: asyncpg.Connection, names: Sequence[str], *, besides: int | None = None) -> list[Writer]:
+    """Find every task but `besides` that writes one of these datasets, by dataset."""
+    rows = await SQL.rows(connection, "writers_of_datasets", names=list(names), besides=besides)
+    return [Writer(**{**dict(row), "templates": frozenset(row["templates"])}) for row in rows]
+
+
+async def sharing(connection: asyncpg.Connection) -> Sharing:
+    nodes = await SQL.rows(connection, "share_nodes")
+    types = await SQL.rows(connection, "resource_types")
+    return Sharing(
+        tuple(ShareNode(row["gshare"], row["parent"], {key: row[key] for key in _EXPRESSIONS}) for row in nodes),
+        tuple(ResourceType(*row) for row in types),
+        await work_queues(connection),
+    )
+
+
+async def expression_problem(connection: asyncpg.Connection, pattern: str) -> str | None:
+    """Tell why PostgreSQL, which selects the files, does not take a regular expression; None if it does."""
+    try:
+        async with connection.transaction():
+            await SQL.value(connection, "try_expression", pattern=pattern)
+    except asyncpg.InvalidRegularExpressionError as error:
+        return str(error)
+    return None

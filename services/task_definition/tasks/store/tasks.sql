@@ -69,7 +69,6 @@ RETURNING task_id;
 
 -- name: end_task
 -- When a task reached its end; AMI is to know of one that is done or finished.
--- done for: COMMANDS
 UPDATE tasks SET end_time = orrery_now(),
        ami_flag = CASE WHEN status IN ('done', 'finished') THEN 'READY' ELSE ami_flag END
  WHERE task_id = :task_id;

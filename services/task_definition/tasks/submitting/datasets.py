@@ -16,7 +16,7 @@ from services.task_definition.tasks.policy.duplication import outputs_of, taken
 from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
 from services.task_definition.tasks.policy.refine import refiner_for
 from services.task_definition.tasks.policy.task_spec import TaskSpec
-from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.submitting.malformed import UNKNOWN_DATASET
 from services.task_definition.tasks.submitting.names import foreign_task_name, outputs_wanted
 from services.task_definition.tasks.submitting.rights import may_submit_for, owner_of
@@ -29,7 +29,6 @@ from shared.model.task_spec_problems import problem
 
 async def problems_of_datasets(
     connection: asyncpg.Connection,
-    tasks: TaskStore,
     catalogue: CatalogueReader,
     vos_outside: Collection[str],
     spec: TaskSpec,
@@ -51,7 +50,7 @@ async def problems_of_datasets(
     foreign += await foreign_task_name(connection, spec, writer)
     if is_again or foreign:
         return [*found, *foreign]
-    writers = await tasks.writers(connection, [name for name in outputs_of(spec) if "$" not in name])
+    writers = await store.writers(connection, [name for name in outputs_of(spec) if "$" not in name])
     return found + taken(
         spec,
         writers,

@@ -13,7 +13,7 @@ from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
 from services.task_definition.tasks.policy.shares import unknown_share
 from services.task_definition.tasks.policy.task_parameters.kinds import MOST_ITEMS
 from services.task_definition.tasks.policy.task_spec_items import Item
-from services.task_definition.tasks.store.tasks import TaskStore
+from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.submitting.rights import may_submit_for
 from shared.auth import Caller
 from shared.brokerage.matchmaking import requirements_in
@@ -46,7 +46,6 @@ def unreadable_requirements(text: Any) -> list[FieldProblem]:
 
 async def problems_of_readable_parts(
     connection: asyncpg.Connection,
-    tasks: TaskStore,
     catalogue: CatalogueReader,
     parameters: Any,
     caller: Caller,
@@ -58,12 +57,12 @@ async def problems_of_readable_parts(
     found = unreadable_requirements(parameters.get(name_of("requirements")))
     gshare, work_queue, vo = (_name(parameters, one) for one in ("gshare", "workQueueName", "vo"))
     if gshare or work_queue:
-        sharing = await tasks.sharing(connection)
+        sharing = await store.sharing(connection)
         found += unknown_share(gshare, sharing.nodes) if gshare else []
         found += unknown_work_queue(work_queue, vo, sharing.work_queues) if work_queue and vo else []
     name = _name(parameters, "taskName")
     if parameters.get("uniqueTaskName") and name:
-        existing = await tasks.same_name(connection, name, vo)
+        existing = await store.same_name(connection, name, vo)
         if existing is not None:
             found.append(duplicate_name(name, None))
     if (

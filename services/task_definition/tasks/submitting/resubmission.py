@@ -11,7 +11,8 @@ from services.task_definition.tasks.commanding.commands import Commands
 from services.task_definition.tasks.policy.outputs import plan_outputs
 from services.task_definition.tasks.policy.resubmission import AGAIN, merged
 from services.task_definition.tasks.policy.task_spec import TaskSpec
-from services.task_definition.tasks.store.tasks import SameName, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import SameName
 from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.problems import FieldProblem
@@ -21,21 +22,21 @@ from shared.model.task_spec_problems import problem
 class Resubmission:
     """Finds the task of the same name and owner, and lets it go on."""
 
-    def __init__(self, tasks: TaskStore, changes: Changes, commands: Commands) -> None:
-        self._tasks, self._changes, self._commands = tasks, changes, commands
+    def __init__(self, changes: Changes, commands: Commands) -> None:
+        self._changes, self._commands = changes, commands
 
     async def find(self, work: UnitOfWork, spec: TaskSpec, owner: str) -> SameName | None:
         """The task that this one continues: its name is to be the only one, and so is that of the other."""
         if not spec.parameters.unique_task_name:
             return None
-        found = await self._tasks.same_name(work.connection, spec.parameters.task_name, spec.parameters.vo)
+        found = await store.same_name(work.connection, spec.parameters.task_name, spec.parameters.vo)
         is_mine = found is not None and found.unique_name and (found.user_name, found.vo) == (owner, spec.parameters.vo)
         return found if is_mine else None
 
     async def problems(self, work: UnitOfWork, existing: SameName, spec: TaskSpec) -> list[FieldProblem]:
         """Why it cannot be submitted again; its row is locked where it can."""
         name, task_id = spec.parameters.task_name, existing.task_id
-        task = await self._tasks.lock(work.connection, task_id)
+        task = await store.lock(work, task_id)
         assert task is not None
         if task.status == "broken":
             allowed = "another name and output, or allowTaskDuplication"
@@ -46,7 +47,7 @@ class Resubmission:
             allowed = f"when it is {', '.join(AGAIN)}"
             told = f"a task of this name exists (task {task_id}, {task.status}); submitted again it can be {allowed}"
             return [problem("taskName", name, told)]
-        before = await self._tasks.outputs(work.connection, task_id)
+        before = await store.outputs(work, task_id)
         now = {one.name for one in plan_outputs(spec, task_id).datasets}
         return [
             problem("jobParameters", one, f"task {task_id} of this name writes {', '.join(sorted(before))}")
@@ -58,9 +59,9 @@ class Resubmission:
         self, work: UnitOfWork, existing: SameName, spec: TaskSpec, caller: Caller
     ) -> tuple[list[FieldProblem], list[str]]:
         """Problems, or the names of what changed: the task goes on as an incremental execution."""
-        task = await self._tasks.lock(work.connection, existing.task_id)
+        task = await store.lock(work, existing.task_id)
         assert task is not None
-        parameters, changed = merged(await self._tasks.parameters(work.connection, task.task_id), spec)
+        parameters, changed = merged(await store.parameters(work.connection, task.task_id), spec)
         problems = await self._changes.replace(work, task, parameters, changed, caller)
         if problems:
             return list(problems), []

@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry
 
 from services.task_definition.desk.store.audit import audit
 from services.task_definition.metrics import DefinitionMetrics
-from services.task_definition.tasks.store.tasks import TaskStore
 from services.task_definition.tasks.submitting.submission import SubmissionRefused
 from shared.auth import Caller
 from shared.db.database import Database
@@ -23,8 +22,8 @@ _SHOWN = 200
 class SecretRequests:
     """The owner reads them where they list their secrets (job_dispatch: `creds/list_user_secrets`)."""
 
-    def __init__(self, database: Database, tasks: TaskStore, metrics: CollectorRegistry) -> None:
-        self._database, self._tasks = database, tasks
+    def __init__(self, database: Database, metrics: CollectorRegistry) -> None:
+        self._database = database
         self._refused = DefinitionMetrics.of(metrics).refused_secrets
 
     def count(self, cause: str) -> None:

@@ -30,7 +30,8 @@ from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.policy.unit_limits import limits_for, unit_problems
 from services.task_definition.tasks.policy.user_defaults import UserDefaults, with_user_defaults
 from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue
-from services.task_definition.tasks.store.tasks import SameName, TaskStore
+from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.tasks import SameName
 from services.task_definition.tasks.submitting.datasets import problems_of_datasets
 from services.task_definition.tasks.submitting.malformed import (
     duplicate_name,
@@ -94,14 +95,13 @@ class Submission:
 
     def __init__(
         self,
-        tasks: TaskStore,
         catalogue: Catalogue,
         grid: KnownGrid,
         settings: Parameters,
         resubmission: Resubmission,
         vos_outside: Collection[str],
     ) -> None:
-        self._tasks, self._catalogue, self._grid, self._settings = tasks, catalogue, grid, settings
+        self._catalogue, self._grid, self._settings = catalogue, grid, settings
         self._resubmission, self._vos_outside = resubmission, vos_outside
 
     async def submit(
@@ -112,7 +112,7 @@ class Submission:
             parameters = {**parameters, "parent_tid": parent_id}
         completed, changed = self._as_of(caller, self.completed(parameters))
         spec = await self._parse(work.connection, completed, caller)
-        sharing = await self._tasks.sharing(work.connection)
+        sharing = await store.sharing(work.connection)
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
         existing = await self._resubmission.find(work, spec, owner_of(spec, caller))
@@ -150,7 +150,7 @@ class Submission:
             "work_queue_id": work_queue_id,
             **await self._super_priority(work.connection, spec, owner_of(spec, caller)),
         }
-        if not await self._tasks.insert(work.connection, task_id, columns, spec.submitted):
+        if not await store.insert(work, task_id, columns, spec.submitted):
             raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
         work.emit(TaskRegistered(task_id=task_id))
         return Submitted(task_id, warnings=[*changed, *warnings_of(spec.parameters)])
@@ -181,7 +181,7 @@ class Submission:
     async def _super_priority(self, connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
         """Analysis of super users, and of groups by who has super group privilege, jumps over other tasks."""
         has_group = bool(spec.parameters.working_group)
-        letters = await self._tasks.grid_pref(connection, owner, spec.parameters.vo) if spec.is_analysis else ""
+        letters = await store.grid_pref(connection, owner, spec.parameters.vo) if spec.is_analysis else ""
         if not is_super(letters, has_group=has_group):
             return {}
         row = spec.columns()
@@ -192,13 +192,13 @@ class Submission:
             return await in_slices(task_in_steps(parameters))
         except InvalidTask as error:
             besides = await problems_of_readable_parts(
-                connection, self._tasks, self._catalogue, parameters, caller, self._vos_outside
+                connection, self._catalogue, parameters, caller, self._vos_outside
             )
             asked_of = None
             if isinstance(error.spec, TaskSpec):
                 asked_of = secrets_asked_of(error.spec, caller)
                 besides += rights_missing(error.spec, caller, self._most_attempts(error.spec))
-                besides += await problems_of_references(connection, self._tasks, error.spec, caller)
+                besides += await problems_of_references(connection, error.spec, caller)
                 besides += await self._places(connection, error.spec)
             raise SubmissionRefused([*error.problems, *besides], asked_of) from None
 
@@ -216,18 +216,18 @@ class Submission:
         """Problems that grid, catalogue and shares show in a well-formed task."""
         found = rights_missing(spec, caller, self._most_attempts(spec))
         if spec.parameters.unique_task_name and existing is None:
-            other = await self._tasks.same_name(connection, spec.parameters.task_name, spec.parameters.vo)
+            other = await store.same_name(connection, spec.parameters.task_name, spec.parameters.vo)
             if other is not None:
                 may_read = access.DETAILS.allows(caller, Whose.of(other.user_name, other.vo))
                 found.append(duplicate_name(spec.parameters.task_name, other.task_id if may_read else None))
         if gshare is None and spec.parameters.gshare:
             found.append(problem("gshare", spec.parameters.gshare, "allowed: a leaf of the shares"))
-        found += await problems_of_references(connection, self._tasks, spec, caller)
+        found += await problems_of_references(connection, spec, caller)
         found += await self._places(connection, spec)
         found += unreadable_requirements(spec.parameters.requirements)
         found += await self._expressions(connection, spec)
         found += await self._units(connection, spec, caller)
-        reader = (connection, self._tasks, self._catalogue, self._vos_outside)
+        reader = (connection, self._catalogue, self._vos_outside)
         return found + await problems_of_datasets(*reader, spec, caller, is_again=existing is not None)
 
     async def _units(self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
@@ -270,7 +270,7 @@ class Submission:
         for index, item in enumerate(spec.parameters.job_parameters):
             for name, patterns in (("include", item.include), ("exclude", item.exclude)):
                 for pattern in patterns or ():
-                    trouble = await self._tasks.expression_problem(connection, pattern)
+                    trouble = await store.expression_problem(connection, pattern)
                     if trouble is not None:
                         allowed = f"allowed: a regular expression of PostgreSQL ({trouble})"
                         found.append(problem(f"jobParameters.{index}.{name}", pattern, allowed))
