@@ -48,7 +48,6 @@ from services.task_definition.tasks.explaining import Explanation
 from services.task_definition.tasks.queue_explaining import QueueExplanation
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.staging.staging_outside import OutsideStaging
-from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.reads import Reading
 from services.task_definition.tasks.store.task_files import TaskFiles
 from services.task_definition.tasks.submitting.periodic import PeriodicTasks
@@ -104,11 +103,10 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     submission = Submission(catalogue, grid, parameters, again, wishes.vos)
     telling = Telling(DefinitionMetrics.of(context.metrics))
     series = PeriodicTasks(submission, parameters, secrets, telling)
-    readings = Readings()
-    reader = ContentsReader(readings, grid)
+    reader = ContentsReader(grid)
     staging = Staging(catalogue, wishes, grid, parameters)
-    definition = Definition(readings, catalogue, parameters, reader, wishes, staging, telling)
-    checks = InputChecks(readings, parameters, definition.read_again, wishes, definition.compare_unknown)
+    definition = Definition(catalogue, parameters, reader, wishes, staging, telling)
+    checks = InputChecks(parameters, definition.read_again, wishes, definition.compare_unknown)
     worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, staging)
     handlers = Handlers(definition, completion, commands, data)
     sandboxes = Sandboxes(context.database, parameters)

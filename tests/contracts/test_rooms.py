@@ -28,7 +28,6 @@ LONG_CLASSES = {
     "services/job_generation/specification/building.py: Builder",
     "services/task_definition/tasks/commanding/retrying.py: TaskRetries",
     "services/task_definition/tasks/defining/definition.py: Definition",
-    "services/task_definition/tasks/store/readings.py: Readings",
     "services/task_definition/tasks/submitting/submission.py: Submission",
 }
 

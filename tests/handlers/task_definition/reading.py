@@ -15,7 +15,6 @@ from services.task_definition.tasks.defining.checking import InputChecks
 from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
 from services.task_definition.tasks.staging.staging import Staging
-from services.task_definition.tasks.store.readings import Readings
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters
@@ -34,17 +33,8 @@ TELLING = Telling(DefinitionMetrics(CollectorRegistry()))
 
 
 def in_small_slices() -> Definition:
-    readings = Readings()
-    reading = ContentsReader(readings, KnownGrid(NullCache()), files_of_slice=SMALL, names_of_piece=5)
-    return Definition(
-        readings,
-        BuiltInCatalogue(),
-        Parameters(),
-        reading,
-        NOBODY_OUTSIDE,
-        staging(),
-        TELLING,
-    )
+    reading = ContentsReader(KnownGrid(NullCache()), files_of_slice=SMALL, names_of_piece=5)
+    return Definition(BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(), TELLING)
 
 
 def staging() -> Staging:
@@ -78,7 +68,7 @@ async def look(database: Database, definition: Definition | None = None) -> list
 
 
 async def begin_to_look(database: Database, definition: Definition) -> None:
-    checks = InputChecks(Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown)
+    checks = InputChecks(Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown)
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)

@@ -9,8 +9,8 @@ import pytest
 
 from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
+from services.task_definition.tasks.store import readings as store_readings
 from services.task_definition.tasks.store import tasks as store
-from services.task_definition.tasks.store.readings import Readings
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.config.parameters import Parameters
@@ -69,14 +69,8 @@ class SlowMachine:
 async def test_a_slice_ends_when_its_time_is_over_though_it_might_have_more_files(
     database: Database, producer: httpx.AsyncClient
 ) -> None:
-    readings = Readings()
-    reading = ContentsReader(
-        readings, KnownGrid(NullCache()), files_of_piece=3, files_at_least=3, clock=SlowMachine()
-    )  # fmt: skip
-    definition = Definition(
-        readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(),
-        TELLING,
-    )  # fmt: skip
+    reading = ContentsReader(KnownGrid(NullCache()), files_of_piece=3, files_at_least=3, clock=SlowMachine())
+    definition = Definition(BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(), TELLING)
     task_id = await submit(producer, production("slow", nucleus="ALPHA"))
     await registered(database, definition, task_id)
     n_files = [(await master(database, task_id))["n_files"]]
@@ -124,10 +118,10 @@ async def test_two_readers_take_different_tasks(database: Database, producer: ht
     task_ids = [await submit(producer, production(name, nucleus="ALPHA")) for name in ("one", "two")]
     for task_id in task_ids:
         await registered(database, definition, task_id)
-    reading = ContentsReader(Readings(), KnownGrid(NullCache()), files_of_slice=SMALL)
+    reading = ContentsReader(KnownGrid(NullCache()), files_of_slice=SMALL)
     async with database.begin(reason="first") as one, database.begin(reason="second") as two:
         parts = [await reading.read_slice(one), await reading.read_slice(two)]
-        assert await Readings().next_task(two.connection, parts[0].task_id if parts[0] else 0) is None
+        assert await store_readings.next_task(two, parts[0].task_id if parts[0] else 0) is None
     assert sorted(part.task_id for part in parts if part) == task_ids
 
 

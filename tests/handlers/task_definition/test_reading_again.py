@@ -10,7 +10,6 @@ import pytest
 from services.task_definition.tasks.defining import checking
 from services.task_definition.tasks.defining.checking import InputChecks
 from services.task_definition.tasks.store import tasks as store
-from services.task_definition.tasks.store.readings import Readings
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.config.parameters import Parameters
 from shared.db import Database
@@ -132,7 +131,7 @@ async def test_unchanged_input_is_neither_compared_nor_written(
     task_id = await ready_task(database, service, producer)
     before = await rows_of(database, "SELECT xmin::text, ctid::text FROM task_files ORDER BY file_id")
     again = in_small_slices()
-    checks = InputChecks(Readings(), Parameters(), again.read_again, NOBODY_OUTSIDE, again.compare_unknown)
+    checks = InputChecks(Parameters(), again.read_again, NOBODY_OUTSIDE, again.compare_unknown)
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)
@@ -237,7 +236,7 @@ async def test_a_change_that_meets_somebody_who_has_the_task_waits_for_the_next_
     task_id = await ready_task(database, service, producer)
     await change(database, "DELETE FROM catalogue.files WHERE lfn = $1", lfn(4))
     definition = in_small_slices()
-    checks = InputChecks(Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown)
+    checks = InputChecks(Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown)
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)
@@ -324,7 +323,7 @@ async def test_all_open_datasets_are_looked_at_in_turn_what_waited_longest_first
     )
     looked_at, before = [], {row[0] for row in await rows_of(database, waiting)}
     again = in_small_slices()
-    checks = InputChecks(Readings(), Parameters(), again.read_again, NOBODY_OUTSIDE, again.compare_unknown)
+    checks = InputChecks(Parameters(), again.read_again, NOBODY_OUTSIDE, again.compare_unknown)
     for _ in range(3):
         async with database.begin(reason="test") as work:
             await checks.look(work)

@@ -14,9 +14,9 @@ import asyncpg
 from services.task_definition.data.wishing import Wishes
 from services.task_definition.parameters import CLOSED_DATASET_CHECK_S, GROWN_DATASET_CHECK_S, OPEN_DATASET_CHECK_S
 from services.task_definition.tasks.announcing import staged
+from services.task_definition.tasks.store import readings as store_readings
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.checks import SQL
-from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskRow
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -39,10 +39,8 @@ class ReadAgain(Protocol):
 class InputChecks:
     """`look` is done periodically; `lose_closed` begins to give up what a held task may not read any more."""
 
-    def __init__(
-        self, readings: Readings, parameters: Parameters, read_again: ReadAgain, wishes: Wishes, lose_closed: ReadAgain
-    ) -> None:
-        self._readings, self._parameters, self._read_again = readings, parameters, read_again
+    def __init__(self, parameters: Parameters, read_again: ReadAgain, wishes: Wishes, lose_closed: ReadAgain) -> None:
+        self._parameters, self._read_again = parameters, read_again
         self._wishes, self._lose_closed = wishes, lose_closed
 
     async def look(self, work: UnitOfWork) -> bool:
@@ -69,7 +67,7 @@ class InputChecks:
 
     async def _look_at_task(self, work: UnitOfWork, task_id: int) -> None:
         """A task of which some input changed; one that somebody else has now is looked at in its next turn."""
-        if await self._readings.try_lock_task(work.connection, task_id) is None:
+        if await store_readings.try_lock_task(work, task_id) is None:
             return
         task = await store.lock(work, task_id)
         assert task is not None
@@ -77,7 +75,7 @@ class InputChecks:
             await store.release_now(work, task_id)
         elif task.status == "staging":
             await staged(work, task_id, "the catalogue changed what it has of the input")
-        elif await self._readings.state(work.connection, task_id) is not None:
+        elif await store_readings.state(work, task_id) is not None:
             return
         elif task.status in USING:
             await self._read_again(work, task)

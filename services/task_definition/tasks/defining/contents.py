@@ -14,9 +14,9 @@ from services.task_definition.tasks.policy.input_wishes import InputWish, Number
 from services.task_definition.tasks.policy.scouting import open_for_scouts
 from services.task_definition.tasks.policy.unit_limits import UnitLimits
 from services.task_definition.tasks.store import definitions as store_definitions
+from services.task_definition.tasks.store import readings as store_readings
 from services.task_definition.tasks.store.definitions import NewDataset, dataset_of_input
 from services.task_definition.tasks.store.numbering import count_pseudo
-from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import OPEN, Catalogue
 from shared.db.unit_of_work import UnitOfWork
@@ -34,8 +34,8 @@ Known = Mapping[tuple[str, str], asyncpg.Record]
 class Contents:
     """Writes the rows of one refined task, whose row is held."""
 
-    def __init__(self, readings: Readings, catalogue: Catalogue, wishes: Wishes) -> None:
-        self._readings, self._catalogue, self._wishes = readings, catalogue, wishes
+    def __init__(self, catalogue: Catalogue, wishes: Wishes) -> None:
+        self._catalogue, self._wishes = catalogue, wishes
 
     async def put(
         self, work: UnitOfWork, task: TaskRow, plan: Refined, *, parent_works: bool, most: UnitLimits
@@ -68,10 +68,10 @@ class Contents:
         if not rows:
             return
         await store_definitions.look_again(work, sorted(unknown))
-        await self._readings.begin(work.connection, task.task_id)
+        await store_readings.begin(work, task.task_id)
         for position, row in enumerate(rows):
             wanted = InputWish(is_master=row["master_id"] is None, name=row["dataset_name"], needs_names=False)
-            await self._readings.add(work.connection, task.task_id, row["dataset_id"], position, COMPARE, wanted)
+            await store_readings.add(work, task.task_id, row["dataset_id"], position, COMPARE, wanted)
 
     async def _put_inputs(
         self, work: UnitOfWork, task: TaskRow, plan: Refined, known: Known, *, parent_works: bool, most: UnitLimits
@@ -81,8 +81,8 @@ class Contents:
         ids = await self._ids(work, task, in_order, known)
         await store_definitions.look_again(work, [ids[one.name, one.stream] for one in in_order])
         counts_files = plan.max_files is not None
-        used = await self._readings.used(work.connection, task.task_id, counts_files=counts_files)
-        await self._readings.begin(work.connection, task.task_id)
+        used = await store_readings.used(work, task.task_id, counts_files=counts_files)
+        await store_readings.begin(work, task.task_id)
         for position, one in enumerate(in_order):
             before = known.get((one.name, one.stream))
             is_new = before is None or before["n_files"] == 0
@@ -98,7 +98,7 @@ class Contents:
                 makes_jobs=task.status not in BEFORE_JOBS,
             )
             wanted, stage = replace(wish, most=most), LOAD if is_new else COMPARE
-            await self._readings.add(work.connection, task.task_id, ids[one.name, one.stream], position, stage, wanted)
+            await store_readings.add(work, task.task_id, ids[one.name, one.stream], position, stage, wanted)
 
     async def _ids(
         self, work: UnitOfWork, task: TaskRow, in_order: Sequence[InputDatasetPlan], known: Known
@@ -153,7 +153,7 @@ class Contents:
             if row["type"] == "pseudo_input" and row["n_files"] < units.n_rows:
                 name, dataset_id = row["dataset_name"], row["dataset_id"]
                 wanted = InputWish(is_master=False, name=name, numbered=units)
-                await self._readings.add(work.connection, task.task_id, dataset_id, -1, NUMBER, wanted)
+                await store_readings.add(work, task.task_id, dataset_id, -1, NUMBER, wanted)
 
     async def _insert_outputs(self, work: UnitOfWork, task: TaskRow, plan: Refined, provenance_id: int | None) -> None:
         """Output datasets, made of the input dataset with this id, and how their files are named."""

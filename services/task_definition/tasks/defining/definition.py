@@ -35,9 +35,9 @@ from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.policy.unit_limits import UnitLimits, limits_for, within
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.store import definitions as store_definitions
+from services.task_definition.tasks.store import readings as store_readings
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.definitions import Loaded
-from services.task_definition.tasks.store.readings import Readings
 from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
@@ -62,7 +62,6 @@ class Definition:
 
     def __init__(
         self,
-        readings: Readings,
         catalogue: Catalogue,
         parameters: Parameters,
         reader: ContentsReader,
@@ -70,8 +69,8 @@ class Definition:
         staging: Staging,
         telling: Telling,
     ) -> None:
-        self._readings, self._parameters = readings, parameters
-        self._catalogue, self._contents = catalogue, Contents(readings, catalogue, wishes)
+        self._parameters = parameters
+        self._catalogue, self._contents = catalogue, Contents(catalogue, wishes)
         self._reader, self._wishes, self._staging = reader, wishes, staging
         self._redefinition = Redefinition(telling)
         self.compare_unknown = self._contents.compare_unknown
@@ -88,14 +87,14 @@ class Definition:
 
         Whether there is more to do.
         """
-        for task_id in await self._readings.tasks_read(work.connection, GO_ON_AT_MOST):
+        for task_id in await store_readings.tasks_read(work, GO_ON_AT_MOST):
             task = await store.lock(work, task_id)
             if task is not None:
                 await self._go_on_with_input(work, task)
             return True
         part = await self._reader.read_slice(work)
         if part is None:
-            await self._readings.drop_ended(work.connection)
+            await store_readings.drop_ended(work)
         return part is not None and part.got_on
 
     async def define(self, work: UnitOfWork, task_id: int) -> None:
@@ -103,7 +102,7 @@ class Definition:
         task = await store.lock(work, task_id)
         if task is None or task.status not in (*TO_REFINE, "defined"):
             return
-        is_read = await self._readings.state(work.connection, task_id)
+        is_read = await store_readings.state(work, task_id)
         if task.status == "defined" and is_read is not None:
             if is_read:
                 await self._go_on_with_input(work, task)
@@ -220,15 +219,15 @@ class Definition:
 
     async def _go_on_with_input(self, work: UnitOfWork, task: TaskRow) -> None:
         """All input of a task is read: it is used, or the task says what is in the way."""
-        if not await self._readings.state(work.connection, task.task_id):
+        if not await store_readings.state(work, task.task_id):
             return  # another has gone on with it
         if task.status in FINAL:
-            await self._readings.end(work.connection, task.task_id)
+            await store_readings.end(work, task.task_id)
             return
         await keep_common_index(work, task.task_id)
-        read = await self._readings.read_of(work.connection, task.task_id)
+        read = await store_readings.read_of(work, task.task_id)
         masters = [one.dataset_id for one in read if one.wanted.is_master]
-        unusable = await self._readings.unusable(work.connection, masters)
+        unusable = await store_readings.unusable(work, masters)
         trouble = not_enough(read, task.rules, unusable)
         if unusable.get("staging") and (refused := await self._staging.ask(work, task)):
             trouble = NotEnough(refused, (), temporary=False)
@@ -239,12 +238,12 @@ class Definition:
                 await self._hold(work, task, trouble.reason, self._wait_s(task), trouble.dataset_ids)
             else:
                 await self._break(work, task, trouble.reason, trouble.dataset_ids)
-            await self._readings.end(work.connection, task.task_id)
+            await store_readings.end(work, task.task_id)
             return
         if task.status != "defined":
             await self._break_useless(work, read)
         await self._loaded(work, task, read)
-        await self._readings.end(work.connection, task.task_id)
+        await store_readings.end(work, task.task_id)
         if task.status != "defined":
             # Also where nothing is new: what ended while its input was being read waits for this to be over.
             await store.look_now(work, task.task_id)

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from services.task_definition.tasks.policy.input_read import UnitChange, Whereabouts, changed_unit, whereabouts
 from services.task_definition.tasks.policy.input_wishes import InputWish, Read
 from services.task_definition.tasks.policy.unit_limits import MOST_UNITS_OF_FILE, told_too_many
+from services.task_definition.tasks.store import readings as store_readings
 from services.task_definition.tasks.store.numbering import number_units
 from services.task_definition.tasks.store.older_files import know_older_files
-from services.task_definition.tasks.store.readings import DatasetReading, LoadedSlice, Readings
+from services.task_definition.tasks.store.readings import DatasetReading, LoadedSlice
 from shared.db.unit_of_work import UnitOfWork
 from shared.snapshot import KnownGrid
 from shared.states import FILE, Owner
@@ -64,7 +65,6 @@ class ContentsReader:
 
     def __init__(
         self,
-        readings: Readings,
         grid: KnownGrid,
         *,
         files_of_slice: int = FILES_OF_SLICE,
@@ -73,7 +73,7 @@ class ContentsReader:
         names_of_piece: int = NAMES_OF_PIECE,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._readings, self._grid, self._clock = readings, grid, clock
+        self._grid, self._clock = grid, clock
         self._files_of_slice, self._files_of_piece = files_of_slice, files_of_piece
         self._files_at_least, self._names_of_piece = files_at_least, names_of_piece
 
@@ -82,11 +82,11 @@ class ContentsReader:
 
         With `task_id` the caller holds the task's row.
         """
-        found = await self._readings.next_task(work.connection, task_id)
+        found = await store_readings.next_task(work, task_id)
         if found is None:
             return None
         began, left, got_on = self._clock(), self._files_of_slice, True
-        datasets = await self._readings.to_read(work.connection, found)
+        datasets = await store_readings.to_read(work, found)
         while datasets and got_on and self._goes_on(left, began):
             for one in datasets:
                 part = await self._read(work, one, min(left, self._files_of_piece), is_held=task_id is not None)
@@ -94,8 +94,8 @@ class ContentsReader:
                 got_on = part.got_on
                 if not part.is_read or not self._goes_on(left, began):
                     break
-            datasets = await self._readings.to_read(work.connection, found)
-        await self._readings.note_slice(work.connection, found, is_read=not datasets)
+            datasets = await store_readings.to_read(work, found)
+        await store_readings.note_slice(work, found, is_read=not datasets)
         return ReadSlice(found, got_on, is_read=not datasets)
 
     def _goes_on(self, left: int, began: float) -> bool:
@@ -115,7 +115,7 @@ class ContentsReader:
         if one.stage == COMPARE:
             return await self._compare(work, one, is_held=is_held)
         if one.catalogue_id is None:
-            await self._readings.note_compared(work.connection, one, stage=READ)
+            await store_readings.note_compared(work, one, stage=READ)
             return _Part(1, is_read=True)
         return await self._load(work, one, size)
 
@@ -128,17 +128,17 @@ class ContentsReader:
         return await know_older_files(work.connection, one.catalogue_id, at_most=at_most)
 
     async def _load(self, work: UnitOfWork, one: DatasetReading, size: int) -> _Part:
-        before = await self._readings.read_so_far(work.connection, one)
+        before = await store_readings.read_so_far(work, one)
         limits = one.wanted.limits(before)
         if limits.is_reached:
-            await self._readings.note_compared(work.connection, one, stage=READ)
+            await store_readings.note_compared(work, one, stage=READ)
             return _Part(1, is_read=True)
         where = await self._whereabouts(work, one)
         n_files = max(1, size // one.wanted.units_per_file)
-        loaded = await self._readings.load_slice(work.connection, one, limits, where, n_files)
+        loaded = await store_readings.load_slice(work, one, limits, where, n_files)
         too_many = _too_many(one.wanted, loaded, before)
         if too_many is not None:
-            await self._readings.note_too_many(work.connection, one, too_many)
+            await store_readings.note_too_many(work, one, too_many)
             return _Part(size, is_read=False)
         if loaded.without_events:
             await work.log_files(
@@ -150,7 +150,7 @@ class ContentsReader:
                 reason=f"it has no events, and files of {one.wanted.name} are {_use_of_events(one.wanted)}",
             )
         is_last = loaded.n_listed < n_files and not loaded.is_cut
-        await self._readings.note_loaded(work.connection, one, loaded, READ if is_last else LOAD)
+        await store_readings.note_loaded(work, one, loaded, READ if is_last else LOAD)
         n_done = loaded.n_listed * one.wanted.units_per_file if is_last else size
         return _Part(max(1, n_done, loaded.n_units), is_read=is_last)
 
@@ -158,11 +158,11 @@ class ContentsReader:
         if not await self._forget_eventless(work, one, is_held=is_held):
             return _Part(0, is_read=False, got_on=False)
         where = await self._whereabouts(work, one)
-        found = await self._readings.compare_slice(work.connection, one, where, self._names_of_piece)
+        found = await store_readings.compare_slice(work, one, where, self._names_of_piece)
         free = [unit for unit in found["differing"] if unit["status"] not in OWNED]
         changes = [changed_unit(unit, one.wanted) for unit in free]
         if changes and not is_held:
-            status = await self._readings.try_lock_task(work.connection, one.task_id)
+            status = await store_readings.try_lock_task(work, one.task_id)
             if status is None:
                 return _Part(0, is_read=False, got_on=False)
             changes = [] if status in FINAL else changes
@@ -170,8 +170,8 @@ class ContentsReader:
         # What is new may stand anywhere in the catalogue: it is loaded from the first file on, past the known ones.
         after = LOAD if found["has_new"] or one.has_new else READ
         stage = after if found["last"] is None else COMPARE
-        await self._readings.note_compared(
-            work.connection,
+        await store_readings.note_compared(
+            work,
             one,
             last=found["last"],
             n_changed=len(changes),
@@ -186,20 +186,20 @@ class ContentsReader:
         wants_events = one.wanted.needs_events or one.wanted.events_per_unit is not None
         if not wants_events or one.after_lfn:
             return True
-        known_now = await self._readings.with_events_now(work.connection, one)
+        known_now = await store_readings.with_events_now(work, one)
         if not known_now:
             return True
-        status = "" if is_held else await self._readings.try_lock_task(work.connection, one.task_id)
+        status = "" if is_held else await store_readings.try_lock_task(work, one.task_id)
         if status is None:
             return False
         if status not in FINAL:
-            await self._readings.forget_units(work.connection, known_now)
+            await store_readings.forget_units(work, known_now)
         return True
 
     async def _whereabouts(self, work: UnitOfWork, one: DatasetReading) -> Whereabouts:
         """Where copies of a dataset count."""
         storages = (await self._grid.grid(work.connection)).storages
-        copies = await self._readings.copies(work.connection, one)
+        copies = await store_readings.copies(work, one)
         return whereabouts(copies, storages, needs_disk=one.wanted.needs_disk)
 
     async def _change(self, work: UnitOfWork, one: DatasetReading, changes: Sequence[UnitChange]) -> None:
@@ -207,7 +207,7 @@ class ContentsReader:
         if not changes:
             return
         moved = defaultdict(list)
-        for row in await self._readings.change_units(work.connection, one.dataset_id, changes):
+        for row in await store_readings.change_units(work, one.dataset_id, changes):
             if row["was"] != row["status"]:
                 FILE.check(row["was"], row["status"], Owner.TASK_DEFINITION)
                 moved[row["was"], row["status"]].append(row["file_id"])
