@@ -48,7 +48,6 @@ from services.task_definition.tasks.explaining import Explanation
 from services.task_definition.tasks.queue_explaining import QueueExplanation
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.staging.staging_outside import OutsideStaging
-from services.task_definition.tasks.store.reads import Reading
 from services.task_definition.tasks.store.task_files import TaskFiles
 from services.task_definition.tasks.submitting.periodic import PeriodicTasks
 from services.task_definition.tasks.submitting.resubmission import Resubmission
@@ -175,12 +174,11 @@ def _web(
     wishes: Wishes,
 ) -> FastAPI:
     web = FastAPI(title="Orrery task definition")
-    reading = Reading()
-    explanation, queues = Explanation(reading, grid, parameters), QueueExplanation(grid, parameters)
+    explanation, queues = Explanation(grid, parameters), QueueExplanation(grid, parameters)
     add_routes(
         web,
         submission_routes(context.database, submission, secrets, telling),
-        task_routes(context.database, reading),
+        task_routes(context.database),
         command_routes(context.database, commands),
         periodic_routes(context.database, series, secrets, telling),
         task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid),

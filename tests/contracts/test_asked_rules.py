@@ -32,11 +32,9 @@ DONE_FOR = re.compile(r"^-- done for: (\w+(?:, \w+)*)$", re.MULTILINE)
 BY_NAME = {rule.name: rule for rule in RULES}
 #: POST because the client sends ids in the body
 ONLY_READ = ("/api/v1/job/get_description", "/api/v1/job/get_description_incl_archive")
-_NAME_ALONE = "reached by the name of a function alone: the route tells a status"
 #: rule of the route, and the statement with a stricter one: why it may call it
 STRICTER = {
     ("STATES", "job_states"): "owner and command go to its readers alone",
-    ("STATES", "datasets_of_task"): _NAME_ALONE,
     ("STATES", "decisions_about_queue"): "others get the counts of a queue without the tasks",
     ("STATES", "waiting_of_queue"): "of tasks that the caller may not read the number alone",
     ("STATES", "reasons_at_queue"): "asked for operators alone",

@@ -23,8 +23,9 @@ from services.task_definition.tasks.policy.input_read import left_out_of
 from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
 from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
 from services.task_definition.tasks.policy.state_texts import job_state_text, task_state_text
+from services.task_definition.tasks.store import reads as store_reads
 from services.task_definition.tasks.store.explanations import SQL
-from services.task_definition.tasks.store.reads import Reading, TaskFilter
+from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
@@ -41,8 +42,8 @@ DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 class Explanation:
     """Stateless; reads only."""
 
-    def __init__(self, reading: Reading, grid: KnownGrid, parameters: Parameters | None = None) -> None:
-        self._reading, self._grid, self._parameters = reading, grid, parameters or Parameters()
+    def __init__(self, grid: KnownGrid, parameters: Parameters | None = None) -> None:
+        self._grid, self._parameters = grid, parameters or Parameters()
 
     async def task(
         self, connection: asyncpg.Connection, task_id: int, caller: Caller, *, everything: bool = False
@@ -54,7 +55,7 @@ class Explanation:
         task = await SQL.row(connection, "task_facts", task_id=task_id)
         if task is None:
             return None
-        [listed] = await self._reading.tasks(connection, TaskFilter(task_ids=[task_id], at_most=1), caller)
+        [listed] = await store_reads.list_tasks(connection, TaskFilter(task_ids=[task_id], at_most=1), caller)
         if WITHHELD in listed:
             state = {"task": state_of(dict(task), TASK_COLUMNS), "files": listed["files"], "jobs": listed["jobs"]}
             return {**state, "text": task_state_text(state)}

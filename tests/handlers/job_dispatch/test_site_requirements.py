@@ -14,7 +14,6 @@ from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer
 from services.task_definition.tasks.explaining import Explanation
-from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Caller
 from shared.brokerage.matchmaking import JobFacts
 from shared.cache import NullCache
@@ -92,7 +91,7 @@ async def test_the_explanation_of_a_job_says_why_its_site_does_not_take_it(
 
     async def explained(job_id: int) -> str:
         async with rows.database.read() as connection:
-            found = await Explanation(Reading(), KnownGrid(NullCache())).job(connection, job_id, OPERATOR)
+            found = await Explanation(KnownGrid(NullCache())).job(connection, job_id, OPERATOR)
         assert found is not None
         return str(found["text"])
 

@@ -9,7 +9,6 @@ import pytest
 
 from services.job_generation.store import tasks as store
 from services.task_definition.tasks.explaining import Explanation
-from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Authority, Caller
 from shared.runtime.service import Context
 from shared.snapshot import KnownGrid
@@ -62,7 +61,7 @@ async def test_no_retry_ends_a_file_after_its_first_failure_and_says_which_rule_
     assert await attempts(story) == [(1, 1, "failed"), (1, 3, "picked")]
     [ruled] = (await operator.get(f"{PATH}/list")).json()["data"][-1:]
     assert (ruled["rule_id"], ruled["n_jobs"]) == (50, 1)
-    explanation = Explanation(Reading(), KnownGrid(context.cache))
+    explanation = Explanation(KnownGrid(context.cache))
     async with story.database.read() as connection:
         task = await explanation.task(connection, task_id, OPERATOR)
         job = await explanation.job(connection, jobs[0], OPERATOR)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.tasks.store.reads import Reading
+from services.task_definition.tasks.store import reads as store_reads
 from shared.events import JobsMerging
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.rows import change
@@ -19,7 +19,7 @@ from tests.rows import change
 async def shown(story: Story, task_id: int, kind: str = "output") -> list[str]:
     """Of the files of a type, in order."""
     async with story.database.read() as connection:
-        found = await Reading().datasets_and_files(connection, task_id, [kind], 100)
+        found = await store_reads.datasets_and_files(connection, task_id, [kind], 100)
     return [file["shown_status"] for one in found for file in one["files"]]
 
 

@@ -13,7 +13,6 @@ import pytest
 from services.job_brokerage.app import build as build_job_brokerage
 from services.task_definition.tasks.explaining import Explanation
 from services.task_definition.tasks.policy.explain import explain_row
-from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Caller
 from shared.cache import NullCache
 from shared.events import ChunkBrokered, ChunkOffered, Event, JobsExpired, JobsGenerated
@@ -285,7 +284,7 @@ async def test_closed_work_is_made_again_elsewhere_and_costs_its_owner_nothing(
     assert await story.value(history, old[:30], new) == 30
     assert await attempts(story, task_id) == [(0, 0, 3), (1, 0, 4)]
     async with story.database.read() as connection:
-        explained = await Explanation(Reading(), KnownGrid(NullCache())).job(connection, old[0], OPERATOR)
+        explained = await Explanation(KnownGrid(NullCache())).job(connection, old[0], OPERATOR)
     assert explained is not None and "watchdog 130: fast rebrokerage: 60 jobs of share MC" in explained["text"]
 
     await story.end([*old[30:], *new], "finished")

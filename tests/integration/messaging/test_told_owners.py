@@ -9,7 +9,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.task_definition.tasks.explaining import Explanation
-from services.task_definition.tasks.store.reads import Reading
 from shared.auth import Caller
 from shared.cache import NullCache
 from shared.db import Database, UnitOfWork
@@ -48,7 +47,7 @@ async def fail(database: Database, event: Event, *, attempts: int) -> DeliveryOu
 
 async def explained(database: Database, task_id: int) -> tuple[str, dict[str, Any]]:
     async with database.read() as connection:
-        found = await Explanation(Reading(), KnownGrid(NullCache())).task(connection, task_id, OPERATOR)
+        found = await Explanation(KnownGrid(NullCache())).task(connection, task_id, OPERATOR)
     assert found is not None
     return found["text"], found["task"]
 

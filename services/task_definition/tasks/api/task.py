@@ -17,8 +17,9 @@ from services.task_definition.desk.store.audit import audit
 from services.task_definition.tasks.api.task_filters import wanted_of, words
 from services.task_definition.tasks.policy.client_names import as_the_client_knows_it
 from services.task_definition.tasks.store import periodic as store_periodic
+from services.task_definition.tasks.store import reads as store_reads
 from services.task_definition.tasks.store import tasks as store
-from services.task_definition.tasks.store.reads import FILES_PER_DATASET, Reading, TaskFilter
+from services.task_definition.tasks.store.reads import FILES_PER_DATASET, TaskFilter
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
 from services.task_definition.tasks.submitting.submission import Submission, SubmissionRefused
 from shared.auth import Caller, access, require
@@ -80,12 +81,9 @@ def submission_routes(
     return router
 
 
-def task_routes(database: Database, reading: Reading) -> APIRouter:
+def task_routes(database: Database) -> APIRouter:
     """Asking."""
-    routes, router = (
-        TaskRoutes(database, reading),
-        APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"]),
-    )
+    routes, router = TaskRoutes(database), APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
     for question in (
         routes.get_status,
         routes.get_details,
@@ -106,8 +104,8 @@ def task_routes(database: Database, reading: Reading) -> APIRouter:
 class TaskRoutes:
     """A method for each question, named as its path."""
 
-    def __init__(self, database: Database, reading: Reading) -> None:
-        self._database, self._reading = database, reading
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def get_status(self, caller: Anyone, task_id: Id) -> Response:
         """Its status as a text."""
@@ -131,13 +129,13 @@ class TaskRoutes:
         if include_kinds and not access.OPERATORS.allows(caller, access.Whose()):
             return refused(NOT_PERMITTED, f"include_kinds: {caller.name} is no operator; allowed: operators")
         async with self._database.read() as connection:
-            details = await self._reading.details(connection, task_id, caller)
+            details = await store_reads.task_details(connection, task_id, caller)
             if details is None:
                 return _not_found(task_id)
             if include_parameters and WITHHELD not in details:
                 details["task_parameters"] = await store.parameters(connection, task_id)
             if include_kinds:
-                details |= await self._reading.kinds(connection, task_id)
+                details |= await store_reads.kinds(connection, task_id)
         return Envelope({"jediTaskID": task_id, "splitRule": text_of_rules(details["split_rule"] or {}), **details})
 
     async def get_detailed_info(self, caller: Reader, task_id: Id) -> Response:
@@ -149,7 +147,7 @@ class TaskRoutes:
         async with self._database.read() as connection:
             if not await self._is_told(connection, caller, task_id):
                 return _not_found(task_id)
-            task = await self._reading.details(connection, task_id, caller)
+            task = await store_reads.task_details(connection, task_id, caller)
         if task is None:
             return _not_found(task_id)
         if task["parent_tid"] in (None, task_id):  # a task without a parent is its own
@@ -169,7 +167,7 @@ class TaskRoutes:
         async with self._database.read() as connection:
             if not await self._is_told(connection, caller, task_id):
                 return _not_found(task_id)
-            return Envelope(await self._reading.job_ids(connection, task_id))
+            return Envelope(await store_reads.job_ids(connection, task_id))
 
     async def get_job_descriptions(self, caller: Reader, task_id: Id, unsuccessful_only: Truth = None) -> Response:
         """A task's newest jobs, all or the unsuccessful: text for the pilot, state, error.
@@ -180,7 +178,7 @@ class TaskRoutes:
         async with self._database.read() as connection:
             if not await self._is_told(connection, caller, task_id):
                 return _not_found(task_id)
-            jobs = await self._reading.job_descriptions(connection, task_id, statuses, MOST_JOBS)
+            jobs = await store_reads.job_descriptions(connection, task_id, statuses, MOST_JOBS)
         message = f"only the newest {MOST_JOBS} jobs" if len(jobs) == MOST_JOBS else ""
         return Envelope([short_description(one) for one in jobs], message)
 
@@ -195,7 +193,7 @@ class TaskRoutes:
         async with self._database.read() as connection:
             if not await self._is_told(connection, caller, task_id):
                 return _not_found(task_id)
-            found = await self._reading.datasets_and_files(connection, task_id, words(dataset_types), max_files)
+            found = await store_reads.datasets_and_files(connection, task_id, words(dataset_types), max_files)
         return Envelope(found)
 
     async def _is_told(self, connection: asyncpg.Connection, caller: Caller, task_id: int) -> bool:
@@ -221,7 +219,7 @@ class TaskRoutes:
             at_most=1000,
         )
         async with self._database.read() as connection:
-            found = await self._reading.tasks(connection, wanted, caller, counts=bool(full))
+            found = await store_reads.list_tasks(connection, wanted, caller, counts=bool(full))
         return Envelope([as_the_client_knows_it(one) for one in found])
 
     async def get_tasks_detailed_info_since(
@@ -235,7 +233,7 @@ class TaskRoutes:
         """
         wanted = wanted_of(filters, caller.name, since, n_tasks or 100)
         async with self._database.read() as connection:
-            found = await self._reading.tasks(connection, wanted, caller)
+            found = await store_reads.list_tasks(connection, wanted, caller)
         return Envelope([as_the_client_knows_it(one) for one in found])
 
     async def list_tasks(
@@ -268,7 +266,7 @@ class TaskRoutes:
             skip=offset,
         )
         async with self._database.read() as connection:
-            return Envelope(await self._reading.tasks(connection, wanted, caller, counts=counts))
+            return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts))
 
 
 def _not_found(task_id: int) -> Envelope:

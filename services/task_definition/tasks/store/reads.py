@@ -1,4 +1,7 @@
-"""What people and clients ask about tasks: lists, details, datasets and files, jobs by state."""
+"""What people and clients ask about tasks: lists, details, datasets and files, jobs by state.
+
+Of tasks that are not the caller's to read in full they are told the state view.
+"""
 
 from __future__ import annotations
 
@@ -50,132 +53,136 @@ class TaskFilter:
         return any(one is not None for one in (self.user_name, self.name, self.req_id))
 
 
-class Reading:
-    """Stateless; reads only. Of tasks that are not the caller's to read in full it tells the state view."""
+async def list_tasks(
+    connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller, *, counts: bool = True
+) -> list[dict[str, Any]]:
+    """List tasks, the newest first, with `files` of their master inputs and `jobs` by state.
 
-    async def tasks(
-        self, connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller, *, counts: bool = True
-    ) -> list[dict[str, Any]]:
-        """Tasks, the newest first, with `files` of their master inputs and `jobs` by state.
-
-        `held_back`: why no jobs are made of a task just now, as its share has enough; null: it does not wait for that.
-        """
-        tasks = await self._listed(connection, wanted, Reach.of(caller))
-        ids = [task["task_id"] for task in tasks]
-        may_be_held = [task["task_id"] for task in tasks if task["status"] in MAY_BE_HELD and task["retry_at"]]
-        held = await SQL.rows(connection, "held_back", task_ids=may_be_held) if may_be_held else []
-        reasons = {row["task_id"]: row["reason"] for row in held}
+    `held_back`: why no jobs are made of a task just now, as its share has enough; null: it does not wait for that.
+    """
+    tasks = await _listed(connection, wanted, Reach.of(caller))
+    ids = [task["task_id"] for task in tasks]
+    may_be_held = [task["task_id"] for task in tasks if task["status"] in MAY_BE_HELD and task["retry_at"]]
+    held = await SQL.rows(connection, "held_back", task_ids=may_be_held) if may_be_held else []
+    reasons = {row["task_id"]: row["reason"] for row in held}
+    for task in tasks:
+        task["held_back"] = reasons.get(task["task_id"])
+    if counts and tasks:
+        files, jobs = await _files(connection, ids), await _jobs_by_state(connection, ids)
         for task in tasks:
-            task["held_back"] = reasons.get(task["task_id"])
-        if counts and tasks:
-            files, jobs = await self._files(connection, ids), await self.jobs(connection, ids)
-            for task in tasks:
-                task["files"] = files.get(task["task_id"], {})
-                task["jobs"] = jobs.get(task["task_id"], {})
-        return [_as_told(task, caller) for task in tasks]
+            task["files"] = files.get(task["task_id"], {})
+            task["jobs"] = jobs.get(task["task_id"], {})
+    return [_as_told(task, caller) for task in tasks]
 
-    async def _listed(self, connection: asyncpg.Connection, wanted: TaskFilter, reach: Reach) -> list[dict[str, Any]]:
-        pattern = None
-        if wanted.name is not None:
-            escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            pattern = escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
-        rows = await SQL.rows(
-            connection,
-            "list_tasks",
-            statuses=None if wanted.statuses is None else list(wanted.statuses),
-            user_name=wanted.user_name,
-            label=wanted.label,
-            task_type=wanted.task_type,
-            name=pattern,
-            modified_since=wanted.modified_since,
-            min_task_id=wanted.min_task_id,
-            req_id=wanted.req_id,
-            task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
-            at_most=min(wanted.at_most, MAX_TASKS),
-            skip=wanted.skip,
-            told_only=wanted.asks_for_details and not reach.is_all,
-            owner=reach.owner if wanted.asks_for_details else None,
-            **reach._asdict(),
-        )
-        return [dict(row) for row in rows]
 
-    async def details(self, connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:
-        """Every column of one task, its datasets, and its jobs by state."""
-        task = await SQL.value(connection, "task_details", task_id=task_id)
-        if task is None:
-            return None
-        found: dict[str, Any] = dict(task)
-        found["files"] = (await self._files(connection, [task_id])).get(task_id, {})
-        found["jobs"] = (await self.jobs(connection, [task_id])).get(task_id, {})
-        if not may_read(caller, found):
-            return {**_as_told(found, caller), "datasets": []}
-        return {**found, "datasets": await self.datasets(connection, task_id)}
+async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Reach) -> list[dict[str, Any]]:
+    pattern = None
+    if wanted.name is not None:
+        escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        pattern = escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
+    rows = await SQL.rows(
+        connection,
+        "list_tasks",
+        statuses=None if wanted.statuses is None else list(wanted.statuses),
+        user_name=wanted.user_name,
+        label=wanted.label,
+        task_type=wanted.task_type,
+        name=pattern,
+        modified_since=wanted.modified_since,
+        min_task_id=wanted.min_task_id,
+        req_id=wanted.req_id,
+        task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
+        at_most=min(wanted.at_most, MAX_TASKS),
+        skip=wanted.skip,
+        told_only=wanted.asks_for_details and not reach.is_all,
+        owner=reach.owner if wanted.asks_for_details else None,
+        **reach._asdict(),
+    )
+    return [dict(row) for row in rows]
 
-    async def kinds(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
-        """Jobs of a task by type and state, its ranges of events by state, actions of retry rules.
 
-        They are counted one by one: MOST_COUNTED jobs and as many ranges at the most. `kinds_are_complete` says whether
-        those were all.
-        """
-        job_types: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for row in await SQL.rows(connection, "job_types_of_task", task_id=task_id, at_most=MOST_COUNTED):
-            job_types[row["job_type"]][row["status"]] = row["n_jobs"]
-        ranges = await SQL.rows(connection, "event_ranges_of_task", task_id=task_id, at_most=MOST_COUNTED)
-        actions = await SQL.rows(connection, "retry_actions_of_task", task_id=task_id)
-        n_jobs = sum(sum(by_status.values()) for by_status in job_types.values())
-        return {
-            "job_types": dict(job_types),
-            "event_ranges": {STATUS_OF_CODE[row["status"]]: row["n_ranges"] for row in ranges},
-            "event_ranges_of_jumbo_jobs": {STATUS_OF_CODE[row["status"]]: row["n_jumbo"] for row in ranges},
-            "retry_actions": {row["action"]: row["n_jobs"] for row in actions},
-            "kinds_are_complete": max(n_jobs, sum(row["n_ranges"] for row in ranges)) < MOST_COUNTED,
-        }
+async def task_details(connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:
+    """Read every column of one task, its datasets, and its jobs by state."""
+    task = await SQL.value(connection, "task_details", task_id=task_id)
+    if task is None:
+        return None
+    found: dict[str, Any] = dict(task)
+    found["files"] = (await _files(connection, [task_id])).get(task_id, {})
+    found["jobs"] = (await _jobs_by_state(connection, [task_id])).get(task_id, {})
+    if not may_read(caller, found):
+        return {**_as_told(found, caller), "datasets": []}
+    return {**found, "datasets": await _datasets(connection, task_id)}
 
-    async def datasets(
-        self, connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None = None
-    ) -> list[dict[str, Any]]:
-        rows = await SQL.rows(
-            connection, "datasets_of_task", task_id=task_id, types=None if types is None else list(types)
-        )
-        return [dict(row) for row in rows]
 
-    async def datasets_and_files(
-        self, connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None, at_most: int
-    ) -> list[dict[str, Any]]:
-        """Datasets with at most so many of their files each.
+async def kinds(connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
+    """Count jobs of a task by type and state, its ranges of events by state, actions of retry rules.
 
-        `shown_status` is what people call a file's state.
-        """
-        datasets = await self.datasets(connection, task_id, types)
-        rows = await SQL.rows(
-            connection, "files_of_datasets", dataset_ids=[one["dataset_id"] for one in datasets], at_most=at_most
-        )
-        files: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for row in rows:
-            files[row["dataset_id"]].append(_shown(row))
-        return [{**one, "files": files[one["dataset_id"]]} for one in datasets]
+    They are counted one by one: MOST_COUNTED jobs and as many ranges at the most. `kinds_are_complete` says whether
+    those were all.
+    """
+    job_types: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for row in await SQL.rows(connection, "job_types_of_task", task_id=task_id, at_most=MOST_COUNTED):
+        job_types[row["job_type"]][row["status"]] = row["n_jobs"]
+    ranges = await SQL.rows(connection, "event_ranges_of_task", task_id=task_id, at_most=MOST_COUNTED)
+    actions = await SQL.rows(connection, "retry_actions_of_task", task_id=task_id)
+    n_jobs = sum(sum(by_status.values()) for by_status in job_types.values())
+    return {
+        "job_types": dict(job_types),
+        "event_ranges": {STATUS_OF_CODE[row["status"]]: row["n_ranges"] for row in ranges},
+        "event_ranges_of_jumbo_jobs": {STATUS_OF_CODE[row["status"]]: row["n_jumbo"] for row in ranges},
+        "retry_actions": {row["action"]: row["n_jobs"] for row in actions},
+        "kinds_are_complete": max(n_jobs, sum(row["n_ranges"] for row in ranges)) < MOST_COUNTED,
+    }
 
-    async def job_ids(self, connection: asyncpg.Connection, task_id: int) -> list[int]:
-        return [row["job_id"] for row in await SQL.rows(connection, "job_ids_of_task", task_id=task_id)]
 
-    async def job_descriptions(
-        self, connection: asyncpg.Connection, task_id: int, statuses: Sequence[str] | None, at_most: int
-    ) -> list[dict[str, Any]]:
-        """The newest jobs of a task in these states (None: all), each with its text for the pilot as `spec`."""
-        wanted = None if statuses is None else list(statuses)
-        rows = await SQL.rows(connection, "jobs_of_task", task_id=task_id, statuses=wanted, at_most=at_most)
-        return [dict(row) for row in rows]
+async def _datasets(
+    connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    rows = await SQL.rows(connection, "datasets_of_task", task_id=task_id, types=None if types is None else list(types))
+    return [dict(row) for row in rows]
 
-    async def jobs(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
-        """Jobs by state of each task."""
-        found: dict[int, dict[str, int]] = defaultdict(dict)
-        for row in await SQL.rows(connection, "jobs_by_task", task_ids=list(task_ids)):
-            found[row["task_id"]][row["status"]] = row["n_jobs"]
-        return found
 
-    async def _files(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, dict[str, int]]:
-        rows = await SQL.rows(connection, "files_by_task", task_ids=list(task_ids))
-        return {row["task_id"]: {key: value for key, value in row.items() if key != "task_id"} for row in rows}
+async def datasets_and_files(
+    connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None, at_most: int
+) -> list[dict[str, Any]]:
+    """Read datasets with at most so many of their files each.
+
+    `shown_status` is what people call a file's state.
+    """
+    datasets = await _datasets(connection, task_id, types)
+    rows = await SQL.rows(
+        connection, "files_of_datasets", dataset_ids=[one["dataset_id"] for one in datasets], at_most=at_most
+    )
+    files: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        files[row["dataset_id"]].append(_shown(row))
+    return [{**one, "files": files[one["dataset_id"]]} for one in datasets]
+
+
+async def job_ids(connection: asyncpg.Connection, task_id: int) -> list[int]:
+    return [row["job_id"] for row in await SQL.rows(connection, "job_ids_of_task", task_id=task_id)]
+
+
+async def job_descriptions(
+    connection: asyncpg.Connection, task_id: int, statuses: Sequence[str] | None, at_most: int
+) -> list[dict[str, Any]]:
+    """Read the newest jobs of a task in these states (None: all), with the text for the pilot as `spec`."""
+    wanted = None if statuses is None else list(statuses)
+    rows = await SQL.rows(connection, "jobs_of_task", task_id=task_id, statuses=wanted, at_most=at_most)
+    return [dict(row) for row in rows]
+
+
+async def _jobs_by_state(connection: asyncpg.Connection, task_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """Jobs by state of each task."""
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    for row in await SQL.rows(connection, "jobs_by_task", task_ids=list(task_ids)):
+        found[row["task_id"]][row["status"]] = row["n_jobs"]
+    return found
+
+
+async def _files(connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    rows = await SQL.rows(connection, "files_by_task", task_ids=list(task_ids))
+    return {row["task_id"]: {key: value for key, value in row.items() if key != "task_id"} for row in rows}
 
 
 def may_read(caller: Caller, task: Mapping[str, Any]) -> bool:
