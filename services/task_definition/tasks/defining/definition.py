@@ -6,30 +6,23 @@ read, the task goes on, waits, or is broken (JEDI: Contents Feeder).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-
 from services.task_definition.data.policy.outside import not_looked_up
 from services.task_definition.data.telling import Telling
 from services.task_definition.data.wishing import Wishes
-from services.task_definition.parameters import INPUT_CHECKED_FOR_DAYS, OPEN_DATASET_CHECK_S, WAIT_FOR_PENDING_S
-from services.task_definition.tasks.defining.common_index import keep_common_index
 from services.task_definition.tasks.defining.contents import Contents
 from services.task_definition.tasks.defining.preprocessing import Redefinition
 from services.task_definition.tasks.defining.reading import ContentsReader
-from services.task_definition.tasks.policy.commands import needs_nucleus
+from services.task_definition.tasks.defining.stopping import give_up, hold
+from services.task_definition.tasks.defining.using import InputUse
 from services.task_definition.tasks.policy.definition_plan import (
     DefinitionFacts,
     DefinitionRefused,
     Outcome,
     Postponed,
     Refined,
-    usual_wait_s,
 )
 from services.task_definition.tasks.policy.duplication import outputs_of, taken
-from services.task_definition.tasks.policy.input_read import InputRead, NotEnough, left_out, not_enough
 from services.task_definition.tasks.policy.refine import FOLLOWED_IF_KNOWN, refiner_for
-from services.task_definition.tasks.policy.scouting import open_for_scouts
 from services.task_definition.tasks.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.policy.unit_limits import UnitLimits, limits_for, within
@@ -37,20 +30,18 @@ from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.store import definitions as store_definitions
 from services.task_definition.tasks.store import readings as store_readings
 from services.task_definition.tasks.store import tasks as store
-from services.task_definition.tasks.store.definitions import Loaded
 from services.task_definition.tasks.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
+from shared.events import TaskRegistered, TaskReleased
 from shared.model.analysis import is_analysis
-from shared.states.task import FINAL, TaskStatus
+from shared.states.task import TaskStatus
 from shared.task.stored import with_rules
 
 TO_REFINE: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged")
 #: tasks that go on with their input in one transaction
 GO_ON_AT_MOST = 1
-DAY_S = 86_400.0
 
 
 class OutputTaken(Exception):
@@ -71,8 +62,9 @@ class Definition:
     ) -> None:
         self._parameters = parameters
         self._catalogue, self._contents = catalogue, Contents(catalogue, wishes)
-        self._reader, self._wishes, self._staging = reader, wishes, staging
+        self._reader, self._wishes = reader, wishes
         self._redefinition = Redefinition(telling)
+        self._input = InputUse(self._contents, staging, parameters)
         self.compare_unknown = self._contents.compare_unknown
 
     async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:
@@ -90,7 +82,7 @@ class Definition:
         for task_id in await store_readings.tasks_read(work, GO_ON_AT_MOST):
             task = await store.lock(work, task_id)
             if task is not None:
-                await self._go_on_with_input(work, task)
+                await self._input.use(work, task)
             return True
         part = await self._reader.read_slice(work)
         if part is None:
@@ -105,7 +97,7 @@ class Definition:
         is_read = await store_readings.state(work, task_id)
         if task.status == "defined" and is_read is not None:
             if is_read:
-                await self._go_on_with_input(work, task)
+                await self._input.use(work, task)
             return
         await self._refine(work, task)
 
@@ -114,7 +106,7 @@ class Definition:
         try:
             spec = parse_task(await store.parameters(work.connection, task.task_id))
         except InvalidTask as error:
-            await self._break(work, task, f"its parameters are not valid: {error}")
+            await give_up(work, task, f"its parameters are not valid: {error}")
             return
         parent = await self._status_of_parent(work, task)
         if self._redefinition.needs_job(task):
@@ -124,7 +116,7 @@ class Definition:
         else:
             found = await self._redefinition.take_returned(work, task, spec)
             if isinstance(found, str):
-                await self._break(work, task, found)
+                await give_up(work, task, found)
                 return
             task, spec = found
             if not await self._is_known(work, spec, task):
@@ -132,18 +124,18 @@ class Definition:
             outcome = await self._outcome(work, spec, task, parent)
         if isinstance(outcome, Postponed):
             unknown = await store_definitions.unknown_inputs(work, task.task_id)
-            await self._hold(work, task, outcome.reason, self._wait_s(task), unknown)
+            await hold(work, task, outcome.reason, self._parameters, unknown)
             return
         if isinstance(outcome, DefinitionRefused):
             unknown = await store_definitions.unknown_inputs(work, task.task_id)
-            await self._break(work, task, outcome.reason, unknown)
+            await give_up(work, task, outcome.reason, unknown)
             return
         try:
             async with work.connection.transaction():
                 await self._put(work, task, outcome, parent)
                 await self._share_outputs(work, task, spec)
         except OutputTaken as trouble:
-            await self._break(work, task, str(trouble), ())
+            await give_up(work, task, str(trouble))
             return
         if task.status in TO_REFINE:
             state = task.rules.preprocessing or outcome.rules.preprocessing
@@ -152,7 +144,7 @@ class Definition:
         if part is not None and part.is_read:
             again = await store.lock(work, task.task_id)
             assert again is not None
-            await self._go_on_with_input(work, again)
+            await self._input.use(work, again)
 
     async def _share_outputs(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec) -> None:
         """Datasets that another task writes too: refused, or open again. Raises OutputTaken.
@@ -175,7 +167,7 @@ class Definition:
         """Whether a catalogue outside was asked for the input; else it is, and the task waits for it."""
         names = sorted({name for item in spec.inputs for name in item.datasets()})
         if self._wishes.is_outside(task.vo) and (refused := not_looked_up(names, task.vo)):
-            await self._break(work, task, refused)
+            await give_up(work, task, refused)
             return False
         unread = await self._wishes.unread(work, task.task_id, task.vo, names)
         reason = next((reason for reason in unread.values() if reason), None)
@@ -187,7 +179,7 @@ class Definition:
         """A catalogue outside did not tell of the input: the task waits, and says why."""
         task = await store.lock(work, task_id)
         if task is not None and task.status in (*TO_REFINE, "defined"):
-            await self._hold(work, task, f"the catalogue of {task.vo}: {reason}", self._wait_s(task))
+            await hold(work, task, f"the catalogue of {task.vo}: {reason}", self._parameters)
 
     async def read_again(self, work: UnitOfWork, task: TaskRow) -> None:
         """Begin to read the input of a task that uses it.
@@ -216,112 +208,3 @@ class Definition:
     async def _put(self, work: UnitOfWork, task: TaskRow, plan: Refined, parent: TaskStatus | None) -> None:
         parent_works, most = parent is not None and parent not in FOLLOWED_IF_KNOWN, self._most_units(task)
         await self._contents.put(work, task, plan, parent_works=parent_works, most=most)
-
-    async def _go_on_with_input(self, work: UnitOfWork, task: TaskRow) -> None:
-        """All input of a task is read: it is used, or the task says what is in the way."""
-        if not await store_readings.state(work, task.task_id):
-            return  # another has gone on with it
-        if task.status in FINAL:
-            await store_readings.end(work, task.task_id)
-            return
-        await keep_common_index(work, task.task_id)
-        read = await store_readings.read_of(work, task.task_id)
-        masters = [one.dataset_id for one in read if one.wanted.is_master]
-        unusable = await store_readings.unusable(work, masters)
-        trouble = not_enough(read, task.rules, unusable)
-        if unusable.get("staging") and (refused := await self._staging.ask(work, task)):
-            trouble = NotEnough(refused, (), temporary=False)
-        if task.status == "defined" and trouble is not None:
-            if trouble.is_staged:
-                await self._stage(work, task, trouble.reason, trouble.dataset_ids)
-            elif trouble.temporary:
-                await self._hold(work, task, trouble.reason, self._wait_s(task), trouble.dataset_ids)
-            else:
-                await self._break(work, task, trouble.reason, trouble.dataset_ids)
-            await store_readings.end(work, task.task_id)
-            return
-        if task.status != "defined":
-            await self._break_useless(work, read)
-        await self._loaded(work, task, read)
-        await store_readings.end(work, task.task_id)
-        if task.status != "defined":
-            # Also where nothing is new: what ended while its input was being read waits for this to be over.
-            await store.look_now(work, task.task_id)
-            work.emit(TaskReleased(task_id=task.task_id, status=task.status, reason="its input was read again"))
-            return
-        await self._use(work, task, read, left_out(read, unusable))
-
-    async def _break_useless(self, work: UnitOfWork, read: Sequence[InputRead]) -> None:
-        """Datasets of which no file is left that could be used, or was."""
-        useless = [one.dataset_id for one in read if one.n_changed and not one.n_taken]
-        if useless:
-            await store_definitions.break_useless(work, useless)
-
-    async def _loaded(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead]) -> None:
-        """Datasets are ready. Of a task that begins, the masters are opened for the scouts; later, what is new."""
-        opened = {one.dataset_id: one.n_added if task.status == "defined" else 0 for one in read}
-        masters = [one for one in read if one.wanted.is_master]
-        if not any(one.n_opened for one in masters):
-            split = any(one.wanted.events_per_unit for one in masters)
-            counts = open_for_scouts(task.rules, [one.n_units for one in masters], split_by_events=split)
-            opened |= {one.dataset_id: count for one, count in zip(masters, counts, strict=True)}
-        loaded = [Loaded(i.dataset_id, opened[i.dataset_id], i.state, i.n_older, i.n_not_made) for i in read]
-        await store_definitions.note_loaded(work, loaded, checked_for_s=self._checked_for_s())
-
-    async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:
-        """On to jobs, with what is `left_out`; without any to make the task waits for open input, or finishes."""
-        masters = [one for one in read if one.wanted.is_master]
-        if (
-            task.rules.runs_until_closed
-            and any(one.is_open for one in masters)
-            and not any(one.n_untaken for one in masters)
-        ):
-            wait_s = self._parameters.read(OPEN_DATASET_CHECK_S)
-            await self._hold(work, task, "its input is still open and has no new files", wait_s)
-            return
-        if masters and not any(one.n_units for one in masters):
-            await store.move(work, task.task_id, "finishing", "its input is empty, and that is allowed")
-            work.emit(TaskReleased(task_id=task.task_id, status="finishing", reason="its input is empty"))
-            return
-        await self._contents.register_outputs(work, task)
-        for_analysis = is_analysis(task.task_type, task.prod_source_label)
-        needed = needs_nucleus(is_analysis=for_analysis, nucleus=task.nucleus, site=task.site, cloud=task.cloud)
-        await self._go_on(work, task, "assigning" if needed else "ready", left_out)
-
-    async def _go_on(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, left_out: str) -> None:
-        reason = "needs a nucleus" if status == "assigning" else "analysis or pre-assigned"
-        reason, dialog = (f"{reason}; {left_out}", left_out) if left_out else (reason, None)
-        if await store.move(work, task.task_id, status, reason, sources=["defined"], error_dialog=dialog):
-            ready = TaskReady(task_id=task.task_id, nucleus=task.nucleus)
-            work.emit(TaskDefined(task_id=task.task_id) if status == "assigning" else ready)
-
-    async def _hold(
-        self, work: UnitOfWork, task: TaskRow, reason: str, wait_s: float, dataset_ids: Sequence[int] = ()
-    ) -> None:
-        """The task waits in pending; so do the datasets that it waits for."""
-        await store_definitions.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
-        await store.move(
-            work, task.task_id, "pending", reason, sources=[task.status], old_status=task.status, error_dialog=reason,
-            retry_at=work.now + timedelta(seconds=wait_s),
-        )  # fmt: skip
-
-    async def _stage(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int]) -> None:
-        """The task waits in staging until the catalogue has some of its input on disk."""
-        await store_definitions.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
-        await store.move(work, task.task_id, "staging", reason, sources=["defined"], error_dialog=reason)
-
-    async def _break(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int] = ()) -> None:
-        """tobroken and, as nothing is left to clean up, broken; with the datasets that break it."""
-        if not await store.move(work, task.task_id, "tobroken", reason, sources=[task.status], error_dialog=reason):
-            return
-        await store.move(work, task.task_id, "broken", reason, error_dialog=reason)
-        await store.note_end(work, task.task_id)
-        await store_definitions.give_up(work, task.task_id, list(dataset_ids), reason)
-        work.emit(TaskCompleted(task_id=task.task_id, status="broken"))
-
-    def _checked_for_s(self) -> float:
-        return self._parameters.read(INPUT_CHECKED_FOR_DAYS) * DAY_S
-
-    def _wait_s(self, task: TaskRow) -> float:
-        wait_s = self._parameters.read(WAIT_FOR_PENDING_S)
-        return usual_wait_s(task.current_priority) if wait_s is None else wait_s
