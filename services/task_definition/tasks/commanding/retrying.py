@@ -53,9 +53,8 @@ class TaskRetries:
         parameters: Parameters,
         follow: Follow,
     ) -> None:
-        self._changes = changes
-        self._catalogue, self._parameters, self._follow = catalogue, parameters, follow
-        self._wishes, self._grid = wishes, grid
+        self._changes, self._catalogue, self._wishes = changes, catalogue, wishes
+        self._grid, self._parameters, self._follow = grid, parameters, follow
         self.slices = UnitSlices({"retry": self._go_on, "read_again": self._refine_again})
 
     def verbs(self) -> dict[str, Execute]:
@@ -73,7 +72,7 @@ class TaskRetries:
 
     async def _retry(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         changes = dict(command.details.get("new_parameters") or {})
-        limited = await self._limited(work, task, command)
+        limited = await _limited(work, task, command, self._grid, self._parameters)
         if limited is not None:
             return limited
         if changes:
@@ -88,31 +87,6 @@ class TaskRetries:
             return await self._read_again(work, task, command, reason)  # it ended before it was refined with that
         reply = await self._try_again(work, task, command, reason, more=MORE_ATTEMPTS)
         return rules.Reply(reply.code, reply.message, data=rules.INCREMENTAL if changes else rules.OK)
-
-    async def _limited(self, work: UnitOfWork, task: TaskRow, command: Command) -> rules.Reply | None:
-        """The limits of retries: refused, or exhausted instead, unless they are to be ignored."""
-        if command.details.get("ignore_hard_exhausted"):
-            return None
-        limits = self._parameters.filled(RetryLimits, vo=task.vo, names={"<label>": task.prod_source_label})
-        if limits == RetryLimits():
-            return None
-        facts = await store_commands.retry_facts(work, task.task_id)
-        if limits.ask_for_usage:
-            queues = (await self._grid.grid(work.connection)).queues
-            powers = {name: one.core_power_hs06 for name, one in queues.items() if one.core_power_hs06 > 0}
-            facts = await store_commands.with_usage(work, task.task_id, facts, powers)
-        too_often = refused_for(facts, limits)
-        if too_often is not None:
-            return rules.Reply(rules.IRRELEVANT, f"retry of task {task.task_id} is refused: {too_often}")
-        why = exhausted_for(facts, limits)
-        if why is None:
-            return None
-        reason = f"not retried: {why}"
-        if task.status != "exhausted":
-            await store.move(work, task.task_id, "toretry", reason)
-            await store.move(work, task.task_id, "exhausted", reason, error_dialog=reason)
-            work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
-        return rules.Reply(rules.OK, f"task {task.task_id} is exhausted, {reason}")
 
     async def _reactivate(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         if task.status == "pending":
@@ -215,7 +189,7 @@ class TaskRetries:
         more: Any = command.details.get("increase", MORE_ATTEMPTS)
         if type(more) is not int or not 1 <= more <= 100:
             return rules.refused_value("increase", more, "allowed: a whole number from 1 to 100")
-        if (closed := await self._closed(work, task)) is not None:
+        if (closed := await _closed(work, task)) is not None:
             return closed
         await store_commands.raise_attempts(work, task.task_id, more)
         begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep(None, more),))
@@ -227,15 +201,9 @@ class TaskRetries:
         said = f"{more} more attempts, {rules.units(reopened)} re-opened{follows}"
         return rules.Reply(rules.OK, f"task {task.task_id}: {said}")
 
-    async def _closed(self, work: UnitOfWork, task: TaskRow) -> rules.Reply | None:
-        """The refusal where the VO of the task may not read some input any more."""
-        names = await store_commands.closed_input(work, task.task_id)
-        said = f"task {task.task_id}: tasks of {task.vo} may not read {', '.join(names)} any more"
-        return rules.Reply(rules.NOT_PERMITTED, said) if names else None
-
     async def _release(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """What is being staged is taken as staged, and who waits for it goes on."""
-        if (closed := await self._closed(work, task)) is not None:
+        if (closed := await _closed(work, task)) is not None:
             return closed
         await store_commands.take_unstaged(work, task.task_id)
         begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
@@ -247,3 +215,38 @@ class TaskRetries:
             released(work, task, reason)
         said = f"{rules.units(n_units)} taken as staged{follows}"
         return rules.Reply(rules.OK, f"task {task.task_id} is released: {said}")
+
+
+async def _limited(
+    work: UnitOfWork, task: TaskRow, command: Command, grid: KnownGrid, parameters: Parameters
+) -> rules.Reply | None:
+    """The limits of retries: refused, or exhausted instead, unless they are to be ignored."""
+    if command.details.get("ignore_hard_exhausted"):
+        return None
+    limits = parameters.filled(RetryLimits, vo=task.vo, names={"<label>": task.prod_source_label})
+    if limits == RetryLimits():
+        return None
+    facts = await store_commands.retry_facts(work, task.task_id)
+    if limits.ask_for_usage:
+        queues = (await grid.grid(work.connection)).queues
+        powers = {name: one.core_power_hs06 for name, one in queues.items() if one.core_power_hs06 > 0}
+        facts = await store_commands.with_usage(work, task.task_id, facts, powers)
+    too_often = refused_for(facts, limits)
+    if too_often is not None:
+        return rules.Reply(rules.IRRELEVANT, f"retry of task {task.task_id} is refused: {too_often}")
+    why = exhausted_for(facts, limits)
+    if why is None:
+        return None
+    reason = f"not retried: {why}"
+    if task.status != "exhausted":
+        await store.move(work, task.task_id, "toretry", reason)
+        await store.move(work, task.task_id, "exhausted", reason, error_dialog=reason)
+        work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
+    return rules.Reply(rules.OK, f"task {task.task_id} is exhausted, {reason}")
+
+
+async def _closed(work: UnitOfWork, task: TaskRow) -> rules.Reply | None:
+    """The refusal where the VO of the task may not read some input any more."""
+    names = await store_commands.closed_input(work, task.task_id)
+    said = f"task {task.task_id}: tasks of {task.vo} may not read {', '.join(names)} any more"
+    return rules.Reply(rules.NOT_PERMITTED, said) if names else None
