@@ -26,7 +26,6 @@ LONG_CLASSES = {
     "services/job_dispatch/acquire/task_queue_orders.py: TaskQueueOrders",
     "services/job_dispatch/acquire/windows.py: Windows",
     "services/job_generation/specification/building.py: Builder",
-    "services/task_definition/tasks/submitting/submission.py: Submission",
 }
 
 

@@ -59,6 +59,19 @@ async def problems_of_datasets(
     )
 
 
+async def problems_of_expressions(connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+    """List expressions that select files and that PostgreSQL, not Python, cannot read."""
+    found = []
+    for index, item in enumerate(spec.parameters.job_parameters):
+        for name, patterns in (("include", item.include), ("exclude", item.exclude)):
+            for pattern in patterns or ():
+                trouble = await store.expression_problem(connection, pattern)
+                if trouble is not None:
+                    allowed = f"allowed: a regular expression of PostgreSQL ({trouble})"
+                    found.append(problem(f"jobParameters.{index}.{name}", pattern, allowed))
+    return found
+
+
 def finds_input(spec: TaskSpec) -> bool:
     """Whether a pre-processing job finds out what the task reads (preproSpec, %%NAME%%)."""
     return any(is_unknown_yet(name) for item in spec.inputs for name in item.datasets())

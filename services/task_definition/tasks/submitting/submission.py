@@ -20,7 +20,6 @@ from services.task_definition.tasks.policy.coherence import incoherent, no_share
 from services.task_definition.tasks.policy.could_run import could_run, typical_job
 from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.tasks.policy.known_vos import unknown_vo
-from services.task_definition.tasks.policy.output_places import places_of_outputs, unknown_places
 from services.task_definition.tasks.policy.owners import MOST_ATTEMPTS_BY_OWNER
 from services.task_definition.tasks.policy.refine import refiner_for
 from services.task_definition.tasks.policy.shares import resource_type_for, share_for
@@ -32,13 +31,14 @@ from services.task_definition.tasks.policy.user_defaults import UserDefaults, wi
 from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.tasks import SameName
-from services.task_definition.tasks.submitting.datasets import problems_of_datasets
+from services.task_definition.tasks.submitting.datasets import problems_of_datasets, problems_of_expressions
 from services.task_definition.tasks.submitting.malformed import (
     duplicate_name,
     problems_of_readable_parts,
     unreadable_requirements,
 )
 from services.task_definition.tasks.submitting.names import outputs_wanted
+from services.task_definition.tasks.submitting.places import problems_of_places
 from services.task_definition.tasks.submitting.references import problems_of_references
 from services.task_definition.tasks.submitting.resubmission import Resubmission
 from services.task_definition.tasks.submitting.rights import may_submit_for, owner_of, rights_missing, secrets_asked_of
@@ -49,7 +49,6 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered
 from shared.model.grid_preferences import is_super
-from shared.model.names import WILDCARD
 from shared.model.priorities import SUPER_PRIORITY
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -148,7 +147,7 @@ class Submission:
             "gshare": gshare,
             "resource_type": resource_type,
             "work_queue_id": work_queue_id,
-            **await self._super_priority(work.connection, spec, owner_of(spec, caller)),
+            **await _super_priority(work.connection, spec, owner_of(spec, caller)),
         }
         if not await store.insert(work, task_id, columns, spec.submitted):
             raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
@@ -178,15 +177,6 @@ class Submission:
             raise SubmissionRefused(problems)
         return Submitted(existing.task_id, {"changed": changed}, is_again=True)
 
-    async def _super_priority(self, connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
-        """Analysis of super users, and of groups by who has super group privilege, jumps over other tasks."""
-        has_group = bool(spec.parameters.working_group)
-        letters = await store.grid_pref(connection, owner, spec.parameters.vo) if spec.is_analysis else ""
-        if not is_super(letters, has_group=has_group):
-            return {}
-        row = spec.columns()
-        return {name: max(SUPER_PRIORITY, row.get(name) or 0) for name in ("task_priority", "current_priority")}
-
     async def _parse(self, connection: asyncpg.Connection, parameters: Any, caller: Caller) -> TaskSpec:
         try:
             return await in_slices(task_in_steps(parameters))
@@ -199,7 +189,7 @@ class Submission:
                 asked_of = secrets_asked_of(error.spec, caller)
                 besides += rights_missing(error.spec, caller, self._most_attempts(error.spec))
                 besides += await problems_of_references(connection, error.spec, caller)
-                besides += await self._places(connection, error.spec)
+                besides += await problems_of_places(connection, self._grid, error.spec)
             raise SubmissionRefused([*error.problems, *besides], asked_of) from None
 
     def _most_attempts(self, spec: TaskSpec) -> int:
@@ -223,9 +213,9 @@ class Submission:
         if gshare is None and spec.parameters.gshare:
             found.append(problem("gshare", spec.parameters.gshare, "allowed: a leaf of the shares"))
         found += await problems_of_references(connection, spec, caller)
-        found += await self._places(connection, spec)
+        found += await problems_of_places(connection, self._grid, spec)
         found += unreadable_requirements(spec.parameters.requirements)
-        found += await self._expressions(connection, spec)
+        found += await problems_of_expressions(connection, spec)
         found += await self._units(connection, spec, caller)
         reader = (connection, self._catalogue, self._vos_outside)
         return found + await problems_of_datasets(*reader, spec, caller, is_again=existing is not None)
@@ -240,41 +230,6 @@ class Submission:
         outcome = refiner_for(given.vo, given.prod_source_label)(spec, 0, DefinitionFacts(known))
         most = limits_for(self._settings, given.vo, is_analysis=spec.is_analysis)
         return unit_problems(spec, outcome, known, most)
-
-    async def _places(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
-        """Sites, queues and the nucleus must be of the grid, if one is loaded."""
-        given = spec.parameters
-        named = [("site", name.strip()) for name in (given.site or "").split(",") if name.strip()]
-        named += [("includedSite", name) for name in given.included_site or ()]
-        named += [("excludedSite", name) for name in given.excluded_site or () if WILDCARD not in name]
-        nucleus = [("nucleus", given.nucleus)] if given.nucleus else []
-        wanted = places_of_outputs(spec)
-        if not named and not nucleus and not wanted:
-            return []
-        grid = await self._grid.grid(connection)
-        found = [
-            problem(field, name, "allowed: a site or queue of the grid")
-            for field, name in named
-            if not grid.has_place(name)
-        ]
-        found += [
-            problem(field, name, "allowed: a nucleus of the grid")
-            for field, name in nucleus
-            if not grid.has_nucleus(name)
-        ]
-        return found + (unknown_places(grid, wanted) if grid.sites else [])
-
-    async def _expressions(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
-        """The expressions that select files are PostgreSQL's, not Python's."""
-        found = []
-        for index, item in enumerate(spec.parameters.job_parameters):
-            for name, patterns in (("include", item.include), ("exclude", item.exclude)):
-                for pattern in patterns or ():
-                    trouble = await store.expression_problem(connection, pattern)
-                    if trouble is not None:
-                        allowed = f"allowed: a regular expression of PostgreSQL ({trouble})"
-                        found.append(problem(f"jobParameters.{index}.{name}", pattern, allowed))
-        return found
 
     async def _ability(self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str) -> dict[str, Any]:
         """How many queues could run the task. Raises SubmissionRefused if none ever could. Without a grid: unknown."""
@@ -317,3 +272,13 @@ class Submission:
                 "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
             }
         return facts
+
+
+async def _super_priority(connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
+    """Analysis of super users, and of groups by who has super group privilege, jumps over other tasks."""
+    has_group = bool(spec.parameters.working_group)
+    letters = await store.grid_pref(connection, owner, spec.parameters.vo) if spec.is_analysis else ""
+    if not is_super(letters, has_group=has_group):
+        return {}
+    row = spec.columns()
+    return {name: max(SUPER_PRIORITY, row.get(name) or 0) for name in ("task_priority", "current_priority")}
