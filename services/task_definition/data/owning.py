@@ -28,6 +28,8 @@ async def foreign_names(
     connection: asyncpg.Connection, names: Sequence[NameWanted], writer: NameWriter
 ) -> list[ForeignName]:
     """Those of the names that the writer must not write; nothing is taken."""
+    if not names:
+        return []
     return await _refusals(connection, names, await find_scopes(connection, scopes_of(names)), writer)
 
 

@@ -155,7 +155,7 @@ def _with_streams(text: str, named: Mapping[str, str]) -> str:
 
     Example: "-o {'out.root': 'a._${SN/P}.out.root'}" becomes "-o {'out.root': '${OUTPUT0}'}".
     """
-    for template in sorted(named, key=len, reverse=True):
+    for template in sorted((one for one in named if one in text), key=len, reverse=True):
         text = re.sub(rf"(?<![\w.$}}-]){re.escape(template)}(?![\w.-])", f"${{{named[template]}}}", text)
     return text
 

@@ -7,11 +7,12 @@ belong to no other task.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import asyncpg
 
-from services.task_definition.data.owning import caller_as_writer, foreign_names
-from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, DefinitionRefused
+from services.task_definition.data.owning import caller_as_writer, foreign_names, take_names
+from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, DefinitionRefused, Outcome
 from services.task_definition.tasks.policy.duplication import outputs_of, taken
 from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
 from services.task_definition.tasks.policy.refine import refiner_for
@@ -19,7 +20,7 @@ from services.task_definition.tasks.policy.task_spec import TaskSpec
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.submitting.malformed import UNKNOWN_DATASET
 from services.task_definition.tasks.submitting.names import foreign_task_name, outputs_wanted
-from services.task_definition.tasks.submitting.rights import may_submit_for, owner_of
+from services.task_definition.tasks.submitting.rights import owner_of
 from shared.auth import Caller, access
 from shared.auth.access import Whose
 from shared.catalogue.port import CatalogueReader, DatasetFacts
@@ -27,26 +28,44 @@ from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 
+@dataclass(frozen=True)
+class KnownInput:
+    """What the catalogue has of a task's input, and what refining the task would come to."""
+
+    datasets: Mapping[str, DatasetFacts]
+    outcome: Outcome
+
+
+async def known_input(connection: asyncpg.Connection, catalogue: CatalogueReader, spec: TaskSpec) -> KnownInput:
+    """Ask the catalogue once for all that a task reads."""
+    names = sorted({name for item in spec.inputs for name in item.datasets()})
+    known = await catalogue.find(connection, names, spec.parameters.vo)
+    refiner = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)
+    return KnownInput(known, refiner(spec, 0, DefinitionFacts(known)))
+
+
 async def problems_of_datasets(
     connection: asyncpg.Connection,
-    catalogue: CatalogueReader,
     vos_outside: Collection[str],
     spec: TaskSpec,
     caller: Caller,
+    known: KnownInput,
     *,
     is_again: bool,
+    takes: bool,
 ) -> list[FieldProblem]:
-    """Problems of input, then of output; `is_again`: the task exists, and writes what it wrote."""
+    """List problems of input, then of output; `is_again`: the task exists, and writes what it wrote.
+
+    With `takes` scopes of nobody are its owner's from now on: who finds any problem gives the transaction up.
+    """
     given = spec.parameters
-    if not may_submit_for(caller, given.vo):
-        return []  # what that VO has is not told
     found: list[FieldProblem] = []
     # A catalogue outside is asked when the task is defined: it says then what is unknown.
     waits = given.wait_input or given.parent_task_id is not None or finds_input(spec)
     if not waits and given.vo not in vos_outside:
-        found += await _unknown_input(connection, catalogue, spec)
+        found += _unknown_input(spec, known)
     writer = caller_as_writer(caller, given.vo, owner_of(spec, caller))
-    foreign = await foreign_names(connection, outputs_wanted(spec, 0), writer)
+    foreign = await (take_names if takes else foreign_names)(connection, outputs_wanted(spec, 0), writer)
     foreign += await foreign_task_name(connection, spec, writer)
     if is_again or foreign:
         return [*found, *foreign]
@@ -77,24 +96,19 @@ def finds_input(spec: TaskSpec) -> bool:
     return any(is_unknown_yet(name) for item in spec.inputs for name in item.datasets())
 
 
-async def _unknown_input(
-    connection: asyncpg.Connection, catalogue: CatalogueReader, spec: TaskSpec
-) -> list[FieldProblem]:
+def _unknown_input(spec: TaskSpec, known: KnownInput) -> list[FieldProblem]:
     """Input that the catalogue does not have, or has for other VOs: that is told alike."""
-    inputs = [
-        (index, name)
+    found = [
+        problem(f"jobParameters.{index}.dataset", name, UNKNOWN_DATASET)
         for index, item in enumerate(spec.parameters.job_parameters)
         if item.param_type == "input"
         for name in item.datasets()
+        if name not in known.datasets and not _left_out(spec, index, known.datasets)
     ]
-    known = await catalogue.find(connection, sorted({name for _, name in inputs}), spec.parameters.vo)
-    found = [
-        problem(f"jobParameters.{index}.dataset", name, UNKNOWN_DATASET)
-        for index, name in inputs
-        if name not in known and not _left_out(spec, index, known)
-    ]
-    found += _wrong_scopes(spec, known)
-    return found or _cannot_be_refined(spec, DefinitionFacts(known))
+    found += _wrong_scopes(spec, known.datasets)
+    if not found and isinstance(known.outcome, DefinitionRefused):  # what refining would give the task up for
+        found.append(problem("jobParameters", None, known.outcome.reason))
+    return found
 
 
 def _wrong_scopes(spec: TaskSpec, known: Mapping[str, DatasetFacts]) -> list[FieldProblem]:
@@ -115,9 +129,3 @@ def _left_out(spec: TaskSpec, index: int, known: Mapping[str, DatasetFacts]) -> 
     """Whether unknown datasets of an item do no harm: ignoreMissingInDS, and another of the item is known."""
     item = spec.parameters.job_parameters[index]
     return spec.parameters.ignore_missing_in_ds and any(name in known for name in item.datasets())
-
-
-def _cannot_be_refined(spec: TaskSpec, world: DefinitionFacts) -> list[FieldProblem]:
-    """What refining would give the task up for."""
-    outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, world)
-    return [problem("jobParameters", None, outcome.reason)] if isinstance(outcome, DefinitionRefused) else []

@@ -11,17 +11,15 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.data.owning import caller_as_writer, take_names
-from services.task_definition.data.store.known_vos import known_vos
+from services.task_definition.data.store.known_vos import is_known_vo, known_vos
 from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
 from services.task_definition.tasks.policy.ability import never_runs
 from services.task_definition.tasks.policy.client_defaults import allowed_to_users, with_client_defaults
 from services.task_definition.tasks.policy.coherence import incoherent, no_share_takes
 from services.task_definition.tasks.policy.could_run import could_run, typical_job
-from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.tasks.policy.definition_plan import Refined
 from services.task_definition.tasks.policy.known_vos import unknown_vo
 from services.task_definition.tasks.policy.owners import MOST_ATTEMPTS_BY_OWNER
-from services.task_definition.tasks.policy.refine import refiner_for
 from services.task_definition.tasks.policy.shares import resource_type_for, share_for
 from services.task_definition.tasks.policy.task_parameters.table import warnings_of
 from services.task_definition.tasks.policy.task_spec import TaskSpec, task_in_steps
@@ -31,13 +29,17 @@ from services.task_definition.tasks.policy.user_defaults import UserDefaults, wi
 from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.tasks import SameName
-from services.task_definition.tasks.submitting.datasets import problems_of_datasets, problems_of_expressions
+from services.task_definition.tasks.submitting.datasets import (
+    KnownInput,
+    known_input,
+    problems_of_datasets,
+    problems_of_expressions,
+)
 from services.task_definition.tasks.submitting.malformed import (
     duplicate_name,
     problems_of_readable_parts,
     unreadable_requirements,
 )
-from services.task_definition.tasks.submitting.names import outputs_wanted
 from services.task_definition.tasks.submitting.places import problems_of_places
 from services.task_definition.tasks.submitting.references import problems_of_references
 from services.task_definition.tasks.submitting.resubmission import Resubmission
@@ -115,28 +117,33 @@ class Submission:
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
         existing = await self._resubmission.find(work, spec, owner_of(spec, caller))
-        known = await known_vos(work.connection) | frozenset(self._vos_outside)
-        problems = [*incoherent(spec), *unknown_vo(spec.parameters.vo, known, caller)]
+        problems = [*incoherent(spec), *await self._unknown_vo(work.connection, spec.parameters.vo, caller)]
         if gshare is None and not spec.parameters.gshare:
             problems += no_share_takes(spec, sharing.nodes)
+        # what the VO of somebody else has is not told
+        may_look = may_submit_for(caller, spec.parameters.vo)
+        looked = await known_input(work.connection, self._catalogue, spec) if may_look else None
         problems += await self._problems(work.connection, spec, caller, gshare, existing)
+        if looked is not None:
+            problems += self._units(spec, looked)
+            problems += await problems_of_datasets(
+                work.connection, self._vos_outside, spec, caller, looked,
+                is_again=existing is not None, takes=existing is None and not dry_run,
+            )  # fmt: skip
         if existing is not None:
             problems += await self._resubmission.problems(work, existing, spec)
         work_queue_id, unknown = named_work_queue(spec, sharing.work_queues, owner_of(spec, caller))
         problems += unknown
-        if problems:
+        if problems or looked is None:
             raise SubmissionRefused(problems, secrets_asked_of(spec, caller))
         if existing is not None:
             return await self._submit_again(work, existing, spec, caller, dry_run=dry_run)
-        ability = await self._ability(work, spec, gshare or "", resource_type)
+        ability = await self._ability(work, spec, gshare or "", resource_type, looked)
         if dry_run:
-            facts = await self._facts(work.connection, spec, gshare or "", resource_type)
+            facts = _facts(looked, gshare or "", resource_type)
             warned = {"warnings": warnings} if (warnings := [*changed, *warnings_of(spec.parameters)]) else {}
             return Submitted(None, facts | ability | warned)
         [task_id] = await work.next_ids(TASK_SEQUENCE, 1)
-        writer = caller_as_writer(caller, spec.parameters.vo, owner_of(spec, caller))
-        if foreign := await take_names(work.connection, outputs_wanted(spec, task_id), writer):
-            raise SubmissionRefused([*foreign])
         columns = {
             **spec.columns(),
             "user_name": owner_of(spec, caller),
@@ -192,6 +199,12 @@ class Submission:
                 besides += await problems_of_places(connection, self._grid, error.spec)
             raise SubmissionRefused([*error.problems, *besides], asked_of) from None
 
+    async def _unknown_vo(self, connection: asyncpg.Connection, vo: str, caller: Caller) -> list[FieldProblem]:
+        """Refuse a VO that nothing names; all that are known are read for that alone."""
+        if vo in self._vos_outside or await is_known_vo(connection, vo):
+            return []
+        return unknown_vo(vo, await known_vos(connection) | frozenset(self._vos_outside), caller)
+
     def _most_attempts(self, spec: TaskSpec) -> int:
         return self._settings.read(MOST_ATTEMPTS_BY_OWNER, vo=spec.parameters.vo)
 
@@ -215,29 +228,22 @@ class Submission:
         found += await problems_of_references(connection, spec, caller)
         found += await problems_of_places(connection, self._grid, spec)
         found += unreadable_requirements(spec.parameters.requirements)
-        found += await problems_of_expressions(connection, spec)
-        found += await self._units(connection, spec, caller)
-        reader = (connection, self._catalogue, self._vos_outside)
-        return found + await problems_of_datasets(*reader, spec, caller, is_again=existing is not None)
+        return found + await problems_of_expressions(connection, spec)
 
-    async def _units(self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
-        """More units of input than a task may have, as far as is known before its input is read."""
-        given = spec.parameters
-        if not may_submit_for(caller, given.vo):
-            return []  # what that VO has is not told
-        names = sorted({name for item in spec.inputs for name in item.datasets()})
-        known = await self._catalogue.find(connection, names, given.vo)
-        outcome = refiner_for(given.vo, given.prod_source_label)(spec, 0, DefinitionFacts(known))
-        most = limits_for(self._settings, given.vo, is_analysis=spec.is_analysis)
-        return unit_problems(spec, outcome, known, most)
+    def _units(self, spec: TaskSpec, looked: KnownInput) -> list[FieldProblem]:
+        """Find more units of input than a task may have, as far as is known before its input is read."""
+        most = limits_for(self._settings, spec.parameters.vo, is_analysis=spec.is_analysis)
+        return unit_problems(spec, looked.outcome, looked.datasets, most)
 
-    async def _ability(self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str) -> dict[str, Any]:
+    async def _ability(
+        self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str, looked: KnownInput
+    ) -> dict[str, Any]:
         """How many queues could run the task. Raises SubmissionRefused if none ever could. Without a grid: unknown."""
         world = await self._grid.world(work.connection)
         if not len(world.columns):
             return {}
-        names = sorted({name for item in spec.inputs[:1] for name in item.datasets()})
-        masters = list((await self._catalogue.find(work.connection, names, spec.parameters.vo)).values())
+        names = {name for item in spec.inputs[:1] for name in item.datasets()}
+        masters = [facts for name, facts in looked.datasets.items() if name in names]
         row = spec.columns() | {"split_rule": spec.split_rule(), "gshare": gshare, "resource_type": resource_type}
         files, events, size = (
             sum(getattr(one, name) for one in masters) for name in ("n_files", "n_events", "size_bytes")
@@ -251,27 +257,24 @@ class Submission:
             raise SubmissionRefused([problem("task_parameters", None, never_runs(decision.reason(), ability))])
         return {"queues_that_could_run_it": ability["passed"], "ability": ability}
 
-    async def _facts(
-        self, connection: asyncpg.Connection, spec: TaskSpec, gshare: str, resource_type: str
-    ) -> dict[str, Any]:
-        """What a dry run tells: share, class of work, datasets in and out."""
-        names = sorted({name for item in spec.inputs for name in item.datasets()})
-        known = await self._catalogue.find(connection, names, spec.parameters.vo)
-        outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, DefinitionFacts(known))
-        facts: dict[str, Any] = {"gshare": gshare, "resource_type": resource_type}
-        if isinstance(outcome, Refined):
-            inputs = [known[one.name] for one in outcome.inputs if one.name in known]
-            facts |= {
-                "next_status": outcome.next_status,
-                "inputs": [
-                    {"dataset": one.name, "files": one.n_files, "bytes": one.size_bytes, "events": one.n_events}
-                    for one in inputs
-                ],
-                "outputs": [one.name for one in outcome.outputs.datasets],
-                "split_rule": outcome.split_rule,
-                "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
-            }
-        return facts
+
+def _facts(looked: KnownInput, gshare: str, resource_type: str) -> dict[str, Any]:
+    """What a dry run tells: share, class of work, datasets in and out."""
+    facts: dict[str, Any] = {"gshare": gshare, "resource_type": resource_type}
+    outcome = looked.outcome
+    if isinstance(outcome, Refined):
+        inputs = [looked.datasets[one.name] for one in outcome.inputs if one.name in looked.datasets]
+        facts |= {
+            "next_status": outcome.next_status,
+            "inputs": [
+                {"dataset": one.name, "files": one.n_files, "bytes": one.size_bytes, "events": one.n_events}
+                for one in inputs
+            ],
+            "outputs": [one.name for one in outcome.outputs.datasets],
+            "split_rule": outcome.split_rule,
+            "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
+        }
+    return facts
 
 
 async def _super_priority(connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
