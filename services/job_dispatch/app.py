@@ -66,7 +66,6 @@ from services.job_dispatch.lifecycle.user_caps import UserCaps
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.reading import WindowLimits
 from services.job_dispatch.store.job_reads import JobQueries
-from services.job_dispatch.store.jobs import Store
 from shared.auth.keyring import Keyring
 from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
@@ -122,13 +121,13 @@ def build(context: Context) -> Service:
 
 
 def _handlers(
-    store: Store, lifecycle: Lifecycle, room: CapRoom, grid: KnownGrid, *, simulated: bool
+    lifecycle: Lifecycle, room: CapRoom, grid: KnownGrid, *, simulated: bool
 ) -> tuple[CommandSlices, Reordering, Handlers]:
     """What answers events, with the work that it does in slices; these are small where it is simulated."""
-    commands = CommandSlices(store, lifecycle, room, size=SIMULATED_SLICE if simulated else SLICE)
+    commands = CommandSlices(lifecycle, room, size=SIMULATED_SLICE if simulated else SLICE)
     reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
-    inputs, outputs = Inputs(store, lifecycle, grid, room), Outputs(store, lifecycle, grid)
-    return commands, reordering, Handlers(store, inputs, outputs, commands, reordering)
+    inputs, outputs = Inputs(lifecycle, grid, room), Outputs(lifecycle, grid)
+    return commands, reordering, Handlers(inputs, outputs, commands, reordering)
 
 
 def _beside_jobs(
@@ -149,7 +148,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     simulated = database.is_simulated
     identity, parameters, metrics = Identity(), Parameters(), DispatchMetrics(context.metrics)
     grid = KnownGrid(context.cache)
-    store, reads = Store(), ReadSessions(settings.database_url, database, settings.read_sessions)
+    reads = ReadSessions(settings.database_url, database, settings.read_sessions)
     reader = DatabaseLaneReader(database.read if simulated else reads.read)
     limits = WindowLimits(refill_below=0) if simulated else WindowLimits()
     queues = TaskQueues(database.read, parameters, grid, SiteLimits(parameters, clock), random=context.random)
@@ -161,9 +160,9 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     picks, most = Picks(windows, sites), ClaimLimits(settings.claim_batch_limit)
     claims = Claims(windows, reader, texts, picks, metrics, identity=identity, clock=clock, limits=most)
     report_limits = _report_limits(settings, simulated=simulated)
-    reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
-    activity, lifecycle = PilotActivity(database, parameters, grid, clock), Lifecycle(store)
-    commands, reordering, handlers = _handlers(store, lifecycle, CapRoom(parameters), grid, simulated=simulated)
+    reporting = Reporting(database, metrics, parameters, limits=report_limits)
+    activity, lifecycle = PilotActivity(database, parameters, grid, clock), Lifecycle()
+    commands, reordering, handlers = _handlers(lifecycle, CapRoom(parameters), grid, simulated=simulated)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics, clock)
     keyring, call_limits = keyring_of(settings), PilotLimits(parameters, metrics, clock)
@@ -175,9 +174,9 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
             await one.close()
 
     credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory, keyring)
-    web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
+    web = _web(database, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
     adverts, orders = AdvertApi(database, sites, parameters, grid), TaskQueueApi(database, queues.orders.copy)
-    for api in (adverts, PriorityApi(database, store, reordering), orders, SecretsApi(database, keyring)):
+    for api in (adverts, PriorityApi(database, reordering), orders, SecretsApi(database, keyring)):
         add_routes(web, api.router())
     caps, balancing = UserCaps(lifecycle, parameters), Balancing(reordering)
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
@@ -208,7 +207,6 @@ def _report_limits(settings: DispatchSettings, *, simulated: bool) -> CoalescerL
 
 def _web(
     database: Database,
-    store: Store,
     lifecycle: Lifecycle,
     parameters: Parameters,
     acquiring: Acquiring,
@@ -218,13 +216,13 @@ def _web(
     limits: PilotLimits,
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
-    jobs, commanding = JobQueries(database), Commanding(database, store)
+    jobs, commanding = JobQueries(database), Commanding(database)
     pilots = PilotApi(acquiring, reporting, activity, jobs, limits)
     routes = [*pilots.routes(), *WorkerNodes(database).routes()]
     legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding, limits)
-    ranges = EventRangesApi(EventRanges(database, store, parameters))
+    ranges = EventRangesApi(EventRanges(database, parameters))
     methods = [*legacy.methods(), *credentials.methods(), *ranges.methods(), *relays()]
-    web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
+    web = make_web(routes, methods, JobApi(database, lifecycle, jobs), pilots.direct())
     setattr(web.state, BODY_SIZES, BodySizes(parameters).of)
     setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
     add_routes(

@@ -16,7 +16,8 @@ from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
 from services.job_dispatch.lifecycle.reordering import COMMANDS, Reordering
 from services.job_dispatch.policy.commands import Order
-from services.job_dispatch.store.jobs import LockedJob, Store
+from services.job_dispatch.store import jobs as store
+from services.job_dispatch.store.jobs import LockedJob
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
     JobsActivated,
@@ -37,10 +38,7 @@ NEWS_SLICE = 1000  # taken in at once, in about a millisecond
 class Handlers:
     """Work: one replica handles each event, through the inbox."""
 
-    def __init__(
-        self, store: Store, inputs: Inputs, outputs: Outputs, commands: CommandSlices, reordering: Reordering
-    ) -> None:
-        self._store = store
+    def __init__(self, inputs: Inputs, outputs: Outputs, commands: CommandSlices, reordering: Reordering) -> None:
         self._commands = commands
         self._reordering = reordering
         self._inputs = inputs
@@ -51,9 +49,9 @@ class Handlers:
 
     async def on_transfers_completed(self, event: TransfersCompleted, work: UnitOfWork) -> None:
         failed = set(event.failed_job_ids)
-        jobs = await self._store.lock_jobs(work.connection, [*event.job_ids, *failed])
+        jobs = await store.lock_jobs(work.connection, [*event.job_ids, *failed])
         await self._inputs.lost(work, _in_state(jobs, ("assigned", "transferring"), failed))
-        waiting = await self._store.waiting_for_transfers(work.connection, sorted(jobs))
+        waiting = await store.waiting_for_transfers(work.connection, sorted(jobs))
         arrived = set(jobs) - waiting - failed
         if arrived:
             await self._inputs.arrived(work, _in_state(jobs, ("assigned",), arrived))

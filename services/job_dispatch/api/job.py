@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -12,6 +12,7 @@ from pydantic import Field
 from services.job_dispatch.api.body import IDS, fields_of
 from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, Text, job_ids_of, parse
 from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.job_reads import (
     MOST_DESCRIBED,
     MOST_DESCRIBED_BYTES,
@@ -20,10 +21,8 @@ from services.job_dispatch.store.job_reads import (
     JobQueries,
     may_read,
 )
-from services.job_dispatch.store.jobs import Store
 from shared.auth import Caller, access, require
 from shared.db.database import Database
-from shared.db.unit_of_work import UnitOfWork
 from shared.model.problems import FieldProblem
 from shared.model.whole_numbers import LARGEST_ID
 from shared.states.job import MEANINGS
@@ -54,9 +53,8 @@ class JobApi:
     Kill for the owner, production of the VO and operators.
     """
 
-    def __init__(self, database: Database, store: Store, lifecycle: Lifecycle, jobs: JobQueries) -> None:
+    def __init__(self, database: Database, lifecycle: Lifecycle, jobs: JobQueries) -> None:
         self._database = database
-        self._store = store
         self._lifecycle = lifecycle
         self._jobs = jobs
 
@@ -147,24 +145,12 @@ class JobApi:
         allowed = [one for one in ids if states[one]["status"] and _may_kill(caller, states[one])]
         async with self._database.begin(reason=f"killed by {caller.name}") as work:
             killed = set(await self._lifecycle.kill(work, allowed, f"killed by {caller.name}"))
-            await self._audit(work, caller, "job/kill", ids, {"killed": sorted(killed), "code": fields.get("code")})
+            target = "job " + ",".join(map(str, ids[:20]))
+            details = {"killed": sorted(killed), "code": fields.get("code")}
+            await store.audit(work.connection, caller, "job/kill", target, details)
         refusals = [_refusal(one, states[one], caller) for one in ids if one not in killed]
         message = "; ".join(refusals[:20])
         return Envelope([one in killed for one in ids], message)
-
-    async def _audit(
-        self, work: UnitOfWork, caller: Caller, verb: str, job_ids: Sequence[int], details: Mapping[str, Any]
-    ) -> None:
-        target = "job " + ",".join(str(one) for one in job_ids[:20])
-        await self._store.audit(
-            work.connection,
-            caller=caller.name,
-            roles=sorted(caller.roles),
-            verb=verb,
-            target=target,
-            outcome="done",
-            details=dict(details),
-        )
 
 
 def described_ids(value: Any) -> list[int]:

@@ -13,7 +13,7 @@ from services.job_dispatch.api.debugging import NOT_PERMITTED
 from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import RequestFields, parse
 from services.job_dispatch.lifecycle.reordering import Reordering
-from services.job_dispatch.store.jobs import Store
+from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.reordering import SQL
 from shared.auth import Caller, access, require
 from shared.db.database import Database
@@ -38,8 +38,8 @@ class ChangePriority(RequestFields):
 class PriorityApi:
     """For the job's owner up to what the owner's class allows, for production and operators any priority."""
 
-    def __init__(self, database: Database, store: Store, reordering: Reordering) -> None:
-        self._database, self._store, self._reordering = database, store, reordering
+    def __init__(self, database: Database, reordering: Reordering) -> None:
+        self._database, self._reordering = database, reordering
 
     def router(self) -> APIRouter:
         router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
@@ -67,15 +67,8 @@ class PriorityApi:
             changed = await self._reordering.set_priorities(work, {wanted.job_id: wanted.priority})
             if not changed and row["current_priority"] != wanted.priority:
                 return refused(IRRELEVANT, f"job {wanted.job_id} does not wait any more")
-            await self._store.audit(
-                work.connection,
-                caller=caller.name,
-                roles=sorted(caller.roles),
-                verb="job/change_priority",
-                target=f"job {wanted.job_id}",
-                outcome="done",
-                details={"priority": wanted.priority, "before": row["current_priority"]},
-            )
+            details = {"priority": wanted.priority, "before": row["current_priority"]}
+            await store.audit(work.connection, caller, "job/change_priority", f"job {wanted.job_id}", details)
         return Envelope({"job_id": wanted.job_id, "priority": wanted.priority})
 
 

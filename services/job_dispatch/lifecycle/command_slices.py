@@ -14,8 +14,8 @@ from services.job_dispatch.lifecycle.cap_room import CapRoom
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.commands import Order, is_in_force, steps_of, takes_over
 from services.job_dispatch.policy.reports import KILL_CODE, Blame
+from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.commands import SQL
-from services.job_dispatch.store.jobs import Store
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.task import TaskStatus
@@ -37,8 +37,8 @@ class CommandProgress:
 class CommandSlices:
     """`begin` is called by the handler of the command; `work_off` runs beside it and does what is left."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle, room: CapRoom, *, size: int = SLICE) -> None:
-        self._store, self._lifecycle, self._room, self._size = store, lifecycle, room, size
+    def __init__(self, lifecycle: Lifecycle, room: CapRoom, *, size: int = SLICE) -> None:
+        self._lifecycle, self._room, self._size = lifecycle, room, size
 
     async def begin(self, work: UnitOfWork, task_id: int, order: Order) -> None:
         """Remember the command and take the first jobs.
@@ -46,7 +46,7 @@ class CommandSlices:
         A weaker command that comes while a stronger one is under way changes nothing; the same one again goes on where
         it is.
         """
-        task = (await self._store.task_facts(work.connection, [task_id])).get(task_id)
+        task = (await store.task_facts(work.connection, [task_id])).get(task_id)
         if task is None or not is_in_force(order.command, task.status) or not steps_of(order.command, soft=order.soft):
             return
         found = await SQL.row(work.connection, "command_under_way", task_id=task_id)
@@ -68,7 +68,7 @@ class CommandSlices:
         if found is None:
             return None
         progress = _progress(found)
-        task = (await self._store.task_facts(work.connection, [progress.task_id])).get(progress.task_id)
+        task = (await store.task_facts(work.connection, [progress.task_id])).get(progress.task_id)
         if task is None or not is_in_force(progress.order.command, task.status):
             await SQL.run(work.connection, "end_command", task_id=progress.task_id)
             return 0
@@ -104,7 +104,7 @@ class CommandSlices:
         size = self._size if room is None else min(room, self._size)
         await SQL.value(work.connection, "plan_by_status")
         rows = await SQL.rows(work.connection, "take_jobs_of_task", size=size, **wanted)
-        jobs = await self._store.lock_jobs(work.connection, [row["job_id"] for row in rows])
+        jobs = await store.lock_jobs(work.connection, [row["job_id"] for row in rows])
         blames = {job_id: Blame("user", KILL_CODE, step.reason) for job_id in jobs}
         moved = await self._lifecycle.to(work, jobs, sorted(jobs), step.target, reason=step.reason, blames=blames)
         waits, number = False, progress.step

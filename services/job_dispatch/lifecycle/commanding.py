@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.job_dispatch.policy.pilot_commands import DEBUG_OFF, ENDING, OF_DEBUG_MODE, is_of_debug_mode, shows_job
 from services.job_dispatch.policy.reports import ReportedJob
-from services.job_dispatch.store.jobs import Store
+from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.secrets import carries_secrets
 from shared.auth import Caller, access
 from shared.db.database import Database
@@ -22,9 +22,8 @@ class CommandNotAllowed(Exception):
 class Commanding:
     """A pilot is told the command of its job with every reply until it is taken back."""
 
-    def __init__(self, database: Database, store: Store) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._store = store
 
     async def command(self, caller: Caller, job_id: int, command: str | None) -> None:
         """Leave a command for a job, or take it back (None; debugoff: whatever belongs to debug mode).
@@ -38,25 +37,18 @@ class Commanding:
         if not caller.has_right(right):
             raise CommandNotAllowed(f"{caller.name} needs the right {right}, to which the token is not limited")
         async with self._database.begin(reason=f"command by {caller.name}") as work:
-            jobs = await self._store.lock_jobs(work.connection, [job_id])
+            jobs = await store.lock_jobs(work.connection, [job_id])
             if job_id not in jobs:
                 raise NotLive(f"job {job_id} is not live")
             await self._check(work, caller, jobs[job_id].row, command)
             if command == DEBUG_OFF:
-                done = await self._store.take_back_commands(work.connection, job_id, OF_DEBUG_MODE)
+                done = await store.take_back_commands(work.connection, job_id, OF_DEBUG_MODE)
             else:
-                done = await self._store.set_command(work.connection, job_id, command)
+                done = await store.set_command(work.connection, job_id, command)
             if not done:
                 raise NotLive(f"job {job_id} is not live")
-            await self._store.audit(
-                work.connection,
-                caller=caller.name,
-                roles=sorted(caller.roles),
-                verb="job/set_command",
-                target=f"job {job_id}",
-                outcome="done",
-                details={"command": command},
-            )
+            details = {"command": command}
+            await store.audit(work.connection, caller, "job/set_command", f"job {job_id}", details)
 
     async def _check(self, work: UnitOfWork, caller: Caller, row: ReportedJob, command: str | None) -> None:
         whose = access.Whose.of(row.user_name, row.vo)

@@ -16,6 +16,7 @@ from services.job_dispatch.policy.event_ranges import (
     judge_range,
 )
 from services.job_dispatch.policy.reports import NO_COMMAND, TO_BE_KILLED, Report, ReportedJob, is_known_reporter
+from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.event_ranges import (
     RangeDetails,
     RangeState,
@@ -37,7 +38,7 @@ from services.job_dispatch.store.event_ranges import (
     take_ranges_of_task,
     whose_tasks,
 )
-from services.job_dispatch.store.jobs import LockedJob, Store
+from services.job_dispatch.store.jobs import LockedJob
 from shared.auth import Caller, access
 from shared.auth.access import DETAILS, PILOTS, Whose
 from shared.auth.named import is_named
@@ -87,15 +88,14 @@ class RangeAnswers:
 class EventRanges:
     """Every call is one transaction that holds the rows of its jobs: after its end a job takes no range."""
 
-    def __init__(self, database: Database, store: Store, parameters: Parameters) -> None:
+    def __init__(self, database: Database, parameters: Parameters) -> None:
         self._database = database
-        self._store = store
         self._parameters = parameters
 
     async def acquire(self, caller: Caller, job_id: int, task_id: int | None, n_ranges: int) -> list[TakenRange]:
         """Give the job up to so many ranges that nobody has; none when all are taken. Raises NotTheJobs."""
         async with self._database.begin(reason=GIVEN) as work:
-            jobs = await self._store.lock_jobs(work.connection, [job_id])
+            jobs = await store.lock_jobs(work.connection, [job_id])
             why_not = self._why_not(caller, job_id, task_id, jobs)
             if why_not is not None:
                 raise NotTheJobs(why_not)
@@ -121,7 +121,7 @@ class EventRanges:
     async def available(self, caller: Caller, job_id: int, task_id: int | None) -> int:
         """Count the ranges that the job could be given now. Raises NotTheJobs."""
         async with self._database.begin(reason=GIVEN) as work:
-            jobs = await self._store.lock_jobs(work.connection, [job_id])
+            jobs = await store.lock_jobs(work.connection, [job_id])
             why_not = self._why_not(caller, job_id, task_id, jobs)
             if why_not is not None:
                 raise NotTheJobs(why_not)
@@ -150,7 +150,7 @@ class EventRanges:
         """
         known = [one.range_id for one in reports if one.range_id is not None]
         async with self._database.begin(reason="reported by the pilot") as work:
-            jobs = await self._store.lock_jobs(work.connection, [one.job_id for one in known])
+            jobs = await store.lock_jobs(work.connection, [one.job_id for one in known])
             # a report names many ranges of one job
             pairs = {(one.job_id, one.task_id) for one in known}
             why_not = {pair: self._why_not(caller, *pair, jobs) for pair in pairs}

@@ -8,7 +8,8 @@ from services.job_dispatch.lifecycle.cap_room import CapRoom
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
 from services.job_dispatch.policy.reports import Blame
-from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, TaskOfJobs
+from services.job_dispatch.store import jobs as store
+from services.job_dispatch.store.jobs import LockedJob, NewTransfer, TaskOfJobs
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, TransfersRequested
 from shared.model.analysis import is_analysis
@@ -23,20 +24,19 @@ TRANSFER_FAILED = 101
 class Inputs:
     """The way from `defined` to `activated`."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle, grid: KnownGrid, room: CapRoom) -> None:
-        self._store = store
+    def __init__(self, lifecycle: Lifecycle, grid: KnownGrid, room: CapRoom) -> None:
         self._room = room
         self._lifecycle = lifecycle
         self._grid = grid
 
     async def settle(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """Activate generated jobs whose input is at their queue, ask for the input of the others."""
-        locked = await self._store.lock_jobs(work.connection, job_ids)
+        locked = await store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "defined"}
         if not jobs:
             return
         grid = await self._grid.grid(work.connection)
-        tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
+        tasks = await store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
         needs = await self._needs(work, jobs, grid)
         plan = plan_inputs(
             [
@@ -70,14 +70,14 @@ class Inputs:
             )
             for one in plan.transfers
         ]
-        transfer_ids = await self._store.insert_transfers(work.connection, new, "input")
+        transfer_ids = await store.insert_transfers(work.connection, new, "input")
         for some in batches(tuple(transfer_ids), IDS_OF_EVENT):
             work.emit(TransfersRequested(transfer_ids=some))
 
     async def _needs(self, work: UnitOfWork, jobs: Mapping[int, LockedJob], grid: Grid) -> list[InputNeed]:
         queues = {job.row.queue for job in jobs.values()} & grid.queues.keys()
         storages = {queue: _local_storages(grid, queue) for queue in queues}
-        rows = await self._store.input_facts(work.connection, sorted(jobs), storages)
+        rows = await store.input_facts(work.connection, sorted(jobs), storages)
         return [
             InputNeed(
                 row["job_id"],
@@ -92,7 +92,7 @@ class Inputs:
 
     async def arrived(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
         """Activate assigned jobs whose transfers are all done; hold them back while their task is paused."""
-        tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
+        tasks = await store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
         paused = {job_id for job_id, job in jobs.items() if _status(tasks, job) == "paused"}
         ready = sorted(set(jobs) - paused)
         await self._activate(work, jobs, ready, "input arrived")

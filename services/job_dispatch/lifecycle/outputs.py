@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.outputs import HeldOutput, HoldingJob, OutputTransfer, plan_outputs
 from services.job_dispatch.policy.reports import Blame, name_taken
-from services.job_dispatch.store.jobs import JobOutput, LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
+from services.job_dispatch.store import jobs as store
+from services.job_dispatch.store.jobs import JobOutput, LockedJob, NewTransfer, StoredReport, TaskOfJobs
 from shared.brokerage.output_places import kept_storage, must_move, storage_of_file
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, OutputsProduced, TransfersRequested
@@ -23,8 +24,7 @@ NO_STORAGE = 103
 class Outputs:
     """The way from `holding` to the end."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle, grid: KnownGrid) -> None:
-        self._store = store
+    def __init__(self, lifecycle: Lifecycle, grid: KnownGrid) -> None:
         self._lifecycle = lifecycle
         self._grid = grid
 
@@ -33,16 +33,16 @@ class Outputs:
 
         Failed ones move when it knows their log.
         """
-        locked = await self._store.lock_jobs(work.connection, job_ids)
+        locked = await store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         if not jobs:
             return
         grid = await self._grid.grid(work.connection)
-        tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
-        reports = await self._store.stored_reports(work.connection, sorted(jobs))
+        tasks = await store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
+        reports = await store.stored_reports(work.connection, sorted(jobs))
         failed = [job_id for job_id in sorted(jobs) if job_id in reports and reports[job_id].state == "failed"]
         ended = [job for job_id, job in sorted(jobs.items()) if job_id not in failed]
-        outputs = await self._store.outputs_of_jobs(work.connection, [job.job_id for job in ended])
+        outputs = await store.outputs_of_jobs(work.connection, [job.job_id for job in ended])
         plan = plan_outputs(
             [
                 holding_job(grid, job, tasks[job.row.task_id], reports.get(job.job_id), outputs.get(job.job_id, ()))
@@ -76,13 +76,13 @@ class Outputs:
             )
             for one in transfers
         ]
-        transfer_ids = await self._store.insert_transfers(work.connection, new, "output")
+        transfer_ids = await store.insert_transfers(work.connection, new, "output")
         for some in batches(tuple(transfer_ids), IDS_OF_EVENT):
             work.emit(TransfersRequested(transfer_ids=some))
 
     async def without_storage(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """End holding jobs whose outputs are at no storage that is known: they cannot be read."""
-        locked = await self._store.lock_jobs(work.connection, job_ids)
+        locked = await store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         blames = {
             job_id: Blame("dispatch", NO_STORAGE, f"queue {job.row.queue} has no storage for output")
@@ -94,10 +94,10 @@ class Outputs:
 
     async def names_taken(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """End holding jobs whose files have names of others; of these the log alone is registered."""
-        locked = await self._store.lock_jobs(work.connection, job_ids)
+        locked = await store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         taken: dict[int, list[str]] = {job_id: [] for job_id in sorted(jobs)}
-        for row in await self._store.taken_names(work.connection, sorted(jobs)):
+        for row in await store.taken_names(work.connection, sorted(jobs)):
             taken[row["job_id"]].append(row["lfn"])
         blames = {job_id: name_taken(names) for job_id, names in taken.items()}
         reason = "its files have names that others have"

@@ -21,7 +21,8 @@ from services.job_dispatch.policy.reports import (
     judge,
     late_log,
 )
-from services.job_dispatch.store.jobs import LockedJob, Store, ended_without_report
+from services.job_dispatch.store import jobs as store
+from services.job_dispatch.store.jobs import LockedJob
 from services.job_dispatch.store.progress import end_progress, note_progress
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
@@ -40,14 +41,12 @@ class Reporting:
     def __init__(
         self,
         database: Database,
-        store: Store,
         metrics: DispatchMetrics,
         parameters: Parameters,
         *,
         limits: CoalescerLimits,
     ) -> None:
         self._database = database
-        self._store = store
         self.metrics = metrics
         self._parameters = parameters
         self._coalescer: Coalescer[Report, Judgement] = Coalescer(
@@ -69,7 +68,7 @@ class Reporting:
         """
         self.metrics.report_batch.observe(len(batch))
         async with self._database.begin(reason=REASON) as work:
-            jobs, held = await self._store.lock_free_jobs(work.connection, [one.job_id for one in batch])
+            jobs, held = await store.lock_free_jobs(work.connection, [one.job_id for one in batch])
             reports = [one for one in batch if one.job_id not in held]
             rows = {job_id: job.row for job_id, job in jobs.items()}
             stored = await self._stored_attempts(work, reports, rows)
@@ -91,7 +90,7 @@ class Reporting:
     ) -> tuple[list[tuple[Report, Judgement]], dict[int, Blame]]:
         """Hold final reports of the jobs' owners against the files that the jobs were to write."""
         ends = [report.job_id for report, verdict in judged if verdict.effect in _ENDS]
-        expected = await self._store.expected_outputs(work.connection, sorted(ends))
+        expected = await store.expected_outputs(work.connection, sorted(ends))
         settled, blames = [], {}
         for report, verdict in judged:
             if verdict.effect not in _ENDS:
@@ -110,7 +109,7 @@ class Reporting:
         doubtful = [
             one.job_id for one in reports if one.job_id not in rows or rows[one.job_id].status not in _WITH_PILOT
         ]
-        return await self._store.reported_attempts(work.connection, doubtful) if doubtful else {}
+        return await store.reported_attempts(work.connection, doubtful) if doubtful else {}
 
     async def _apply(
         self,
@@ -124,7 +123,7 @@ class Reporting:
             groups.setdefault(verdict.effect, []).append(report)
         await note_progress(work.connection, [one for one, verdict in judged if verdict.effect is not Effect.NOTHING])
         beats = sorted(one.job_id for one in groups.get(Effect.HEARTBEAT, ()))
-        await self._store.heartbeats(work.connection, beats)
+        await store.heartbeats(work.connection, beats)
         for effect in (Effect.STARTING, Effect.RUNNING):
             await self._start(work, jobs, groups.get(effect, ()), effect)
         for effect in _ENDS:
@@ -133,7 +132,7 @@ class Reporting:
     async def _start(
         self, work: UnitOfWork, jobs: Mapping[int, LockedJob], reports: Sequence[Report], effect: Effect
     ) -> None:
-        started = await self._store.start(work.connection, sorted(one.job_id for one in reports), STATUS_AFTER[effect])
+        started = await store.start(work.connection, sorted(one.job_id for one in reports), STATUS_AFTER[effect])
         for some in batches(sorted(started), IDS_OF_EVENT):
             moves = moves_of((jobs[job_id].row.as_counted for job_id in some), STATUS_AFTER[effect])
             work.emit(JobsStarted(job_ids=tuple(some), moves=moves))
@@ -149,7 +148,7 @@ class Reporting:
         if not reports:
             return
         ordered = sorted(reports, key=lambda one: one.job_id)
-        await self._store.insert_reports(
+        await store.insert_reports(
             work.connection,
             [
                 (
@@ -161,7 +160,7 @@ class Reporting:
                 for one in ordered
             ],
         )
-        ended = await self._store.end(work.connection, [one.job_id for one in ordered], STATUS_AFTER[effect], blames)
+        ended = await store.end(work.connection, [one.job_id for one in ordered], STATUS_AFTER[effect], blames)
         await end_progress(work.connection, ended)
         event = OutputsProduced if effect is Effect.HOLDING else JobsFailed
         for some in batches(ended, IDS_OF_EVENT):
@@ -176,7 +175,7 @@ class Reporting:
         Whoever looks for the reason why a job was killed needs its log. No state changes.
         """
         late = [report.job_id for report, verdict in judged if _may_be_late(report, verdict)]
-        ended = await ended_without_report(work.connection, late)
+        ended = await store.ended_without_report(work.connection, late)
         settled, new = [], []
         for report, verdict in judged:
             log = late_log(report, ended[report.job_id]) if report.job_id in ended else None
@@ -184,7 +183,7 @@ class Reporting:
                 new.append((report.job_id, ended[report.job_id].attempt_number, LATE, log))
             settled.append((report, verdict if log is None else replace(verdict, effect=Effect.LATE_LOG)))
         new.sort(key=lambda one: one[0])
-        await self._store.insert_reports(work.connection, new)
+        await store.insert_reports(work.connection, new)
         for some in batches([one[0] for one in new], IDS_OF_EVENT):
             work.emit(OutputsProduced(job_ids=tuple(some)))
         return settled

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from services.job_dispatch.policy.reports import KILL_CODE, Blame
-from services.job_dispatch.store.jobs import LockedJob, Store
+from services.job_dispatch.store import jobs as store
+from services.job_dispatch.store.jobs import LockedJob
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
     IDS_OF_EVENT,
@@ -41,12 +42,9 @@ _ENDS: frozenset[JobStatus] = frozenset({"finished", "failed", "closed", "cancel
 class Lifecycle:
     """`jobs` are rows locked by this transaction: their former states are what the moves are counted from."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
     async def kill(self, work: UnitOfWork, job_ids: Sequence[int], reason: str) -> list[int]:
         """Kill jobs one by one; those that really were."""
-        jobs = await self.store.lock_jobs(work.connection, job_ids)
+        jobs = await store.lock_jobs(work.connection, job_ids)
         blames = {job_id: Blame("user", KILL_CODE, reason) for job_id in jobs}
         return await self.to(work, jobs, sorted(jobs), "cancelled", reason=reason, blames=blames)
 
@@ -65,9 +63,9 @@ class Lifecycle:
             return []
         await work.because(reason)
         if status in _ENDS:
-            moved = await self.store.end(work.connection, sorted(job_ids), status, blames or {})
+            moved = await store.end(work.connection, sorted(job_ids), status, blames or {})
         else:
-            moved = await self.store.move(work.connection, sorted(job_ids), status)
+            moved = await store.move(work.connection, sorted(job_ids), status)
         for some in batches(moved, IDS_OF_EVENT):
             moves = moves_of((jobs[job_id].row.as_counted for job_id in some), status)
             if status == "activated":

@@ -16,6 +16,7 @@ from services.job_dispatch.policy.user_caps import (
     RunningCaps,
     hold_back,
 )
+from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.user_caps import SQL
 from shared.brokerage.limits import USER_CORES_CAP, USER_JOBS_CAP
 from shared.config.parameters import Parameters
@@ -93,7 +94,7 @@ class UserCaps:
             status=source,
             most=n_wanted,
         )
-        jobs, _ = await self._lifecycle.store.lock_free_jobs(work.connection, [row["job_id"] for row in rows])
+        jobs, _ = await store.lock_free_jobs(work.connection, [row["job_id"] for row in rows])
         wanted = [job_id for job_id, job in jobs.items() if job.row.status == source]
         moved = await self._lifecycle.to(work, jobs, wanted, target, reason=f"{account}: {decision.reason}")
         log.info("%s: %d jobs %s: %s", account, len(moved), target, decision.reason)

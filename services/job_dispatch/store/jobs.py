@@ -1,4 +1,8 @@
-"""Jobs, their reports, outputs and transfers in PostgreSQL, as typed statements."""
+"""Jobs, their reports, outputs and transfers in PostgreSQL, as typed statements.
+
+Every change of status is a compare-and-set over the states from which this service may make it, and returns the ids
+that really changed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 import asyncpg
 
 from services.job_dispatch.policy.reports import Blame, EndedJob, ExpectedOutput, ReportedJob
+from shared.auth import Caller
 from shared.db.queries import Queries
 from shared.events import LaneJob
 from shared.model.analysis import is_analysis
@@ -112,205 +117,192 @@ class NewTransfer:
     dataset_ids: tuple[int, ...] = ()
 
 
-class Store:
-    """Writes, each through the connection of a unit of work.
+async def lock_jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, LockedJob]:
+    """Lock the live rows of these jobs in the order of their ids."""
+    return _locked(await SQL.rows(connection, "lock_jobs", job_ids=sorted(set(job_ids))))
 
-    Every change of status is a compare-and-set over the states from which this service may make it, and returns the ids
-    that really changed.
+
+async def lock_free_jobs(
+    connection: asyncpg.Connection, job_ids: Sequence[int]
+) -> tuple[dict[int, LockedJob], set[int]]:
+    """Lock the rows that no other transaction holds; these rows, and the jobs whose rows are held.
+
+    It waits for no lock.
     """
+    jobs = _locked(await SQL.rows(connection, "lock_free_jobs", job_ids=sorted(set(job_ids))))
+    others = sorted(set(job_ids) - jobs.keys())
+    held = await SQL.rows(connection, "existing_jobs", job_ids=others) if others else ()
+    return jobs, {row["job_id"] for row in held}
 
-    async def lock_jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, LockedJob]:
-        """Lock the live rows of these jobs in the order of their ids."""
-        return _locked(await SQL.rows(connection, "lock_jobs", job_ids=sorted(set(job_ids))))
 
-    async def lock_free_jobs(
-        self, connection: asyncpg.Connection, job_ids: Sequence[int]
-    ) -> tuple[dict[int, LockedJob], set[int]]:
-        """Lock the rows that no other transaction holds; these rows, and the jobs whose rows are held.
+async def reported_attempts(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, int]:
+    rows = await SQL.rows(connection, "reported_attempts", job_ids=sorted(set(job_ids)))
+    return {row["job_id"]: row["attempt_number"] for row in rows}
 
-        It waits for no lock.
-        """
-        jobs = _locked(await SQL.rows(connection, "lock_free_jobs", job_ids=sorted(set(job_ids))))
-        others = sorted(set(job_ids) - jobs.keys())
-        held = await SQL.rows(connection, "existing_jobs", job_ids=others) if others else ()
-        return jobs, {row["job_id"] for row in held}
 
-    async def reported_attempts(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, int]:
-        rows = await SQL.rows(connection, "reported_attempts", job_ids=sorted(set(job_ids)))
-        return {row["job_id"]: row["attempt_number"] for row in rows}
+async def heartbeats(connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
+    if job_ids:
+        await SQL.run(connection, "heartbeats", job_ids=list(job_ids), allowed=list(ON_NODE))
 
-    async def heartbeats(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
-        if job_ids:
-            await SQL.run(connection, "heartbeats", job_ids=list(job_ids), allowed=list(ON_NODE))
 
-    async def start(self, connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus) -> list[int]:
-        """Move jobs: sent -> starting, sent or starting -> running."""
-        if not job_ids:
-            return []
-        allowed = JOB.sources(status, OWNER)
-        rows = await SQL.rows(connection, "start_jobs", job_ids=list(job_ids), status=status, allowed=allowed)
-        return [row["job_id"] for row in rows]
+async def start(connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus) -> list[int]:
+    """Move jobs: sent -> starting, sent or starting -> running."""
+    if not job_ids:
+        return []
+    allowed = JOB.sources(status, OWNER)
+    rows = await SQL.rows(connection, "start_jobs", job_ids=list(job_ids), status=status, allowed=allowed)
+    return [row["job_id"] for row in rows]
 
-    async def move(
-        self,
-        connection: asyncpg.Connection,
-        job_ids: Sequence[int],
-        status: JobStatus,
-        *,
-        sources: Sequence[JobStatus] = (),
-    ) -> list[int]:
-        """Move jobs to a state that says nothing about errors or the end of the run.
 
-        `sources` narrows what is allowed.
-        """
-        if not job_ids:
-            return []
-        allowed = [one for one in JOB.sources(status, OWNER) if not sources or one in sources]
-        rows = await SQL.rows(connection, "move_jobs", job_ids=list(job_ids), status=status, allowed=allowed)
-        return sorted(row["job_id"] for row in rows)
+async def move(connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus) -> list[int]:
+    """Move jobs to a state that says nothing about errors or the end of the run."""
+    if not job_ids:
+        return []
+    allowed = JOB.sources(status, OWNER)
+    rows = await SQL.rows(connection, "move_jobs", job_ids=list(job_ids), status=status, allowed=allowed)
+    return sorted(row["job_id"] for row in rows)
 
-    async def end(
-        self, connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus, blames: Mapping[int, Blame]
-    ) -> list[int]:
-        """Move jobs to a state after the run (holding, failed, finished, ...), with whom to blame."""
-        if not job_ids:
-            return []
-        found = [blames.get(job_id) for job_id in job_ids]
-        rows = await SQL.rows(
-            connection,
-            "end_jobs",
-            job_ids=list(job_ids),
-            status=status,
-            sources=[None if one is None else one.source for one in found],
-            codes=[None if one is None else _int4(one.code) for one in found],
-            dialogs=[None if one is None else one.dialog[:500] for one in found],
-            allowed=JOB.sources(status, OWNER),
-        )
-        return sorted(row["job_id"] for row in rows)
 
-    async def insert_reports(
-        self, connection: asyncpg.Connection, reports: Sequence[tuple[int, int, str, Mapping[str, Any]]]
-    ) -> None:
-        """Store (job, attempt, what the report makes of the job, report); a stored report is never replaced."""
-        if reports:
-            await SQL.run(
-                connection,
-                "insert_reports",
-                job_ids=[one[0] for one in reports],
-                attempts=[one[1] for one in reports],
-                states=[one[2] for one in reports],
-                reports=[dict(one[3]) for one in reports],
-            )
+async def end(
+    connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus, blames: Mapping[int, Blame]
+) -> list[int]:
+    """Move jobs to a state after the run (holding, failed, finished, ...), with whom to blame."""
+    if not job_ids:
+        return []
+    found = [blames.get(job_id) for job_id in job_ids]
+    rows = await SQL.rows(
+        connection,
+        "end_jobs",
+        job_ids=list(job_ids),
+        status=status,
+        sources=[None if one is None else one.source for one in found],
+        codes=[None if one is None else _int4(one.code) for one in found],
+        dialogs=[None if one is None else one.dialog[:500] for one in found],
+        allowed=JOB.sources(status, OWNER),
+    )
+    return sorted(row["job_id"] for row in rows)
 
-    async def expected_outputs(
-        self, connection: asyncpg.Connection, job_ids: Sequence[int]
-    ) -> dict[int, list[ExpectedOutput]]:
-        """Read the files that these jobs are to write, by job."""
-        found: dict[int, list[ExpectedOutput]] = {}
-        for row in await SQL.rows(connection, "expected_outputs", job_ids=list(job_ids)) if job_ids else ():
-            one = ExpectedOutput(row["lfn"], row["is_log"], row["may_be_absent"])
-            found.setdefault(row["job_id"], []).append(one)
-        return found
 
-    async def taken_names(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
-        """Read (job, name) of files that jobs report and that are files of others."""
-        return list(await SQL.rows(connection, "taken_names", job_ids=list(job_ids))) if job_ids else []
-
-    async def stored_reports(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, StoredReport]:
-        rows = await SQL.rows(connection, "stored_reports", job_ids=list(job_ids))
-        return {row["job_id"]: StoredReport(row["state"], row["report"]) for row in rows}
-
-    async def task_facts(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskOfJobs]:
-        rows = await SQL.rows(connection, "task_facts", task_ids=sorted(set(task_ids)))
-        return {
-            row["task_id"]: TaskOfJobs(
-                rules=rules_of(row["split_rule"]),
-                **{name: value for name, value in row.items() if name != "split_rule"},
-            )
-            for row in rows
-        }
-
-    async def input_facts(
-        self, connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]
-    ) -> list[asyncpg.Record]:
-        """Read one row per job and input dataset; `storages` of each queue count as being there."""
-        queues = sorted(storages)
-        return list(
-            await SQL.rows(
-                connection,
-                "input_facts",
-                job_ids=list(job_ids),
-                queues=queues,
-                storage_lists=[",".join(storages[queue]) for queue in queues],
-            )
-        )
-
-    async def insert_transfers(
-        self, connection: asyncpg.Connection, transfers: Sequence[NewTransfer], direction: str
-    ) -> list[int]:
-        if not transfers:
-            return []
-        rows = await SQL.rows(
-            connection,
-            "insert_transfers",
-            task_ids=[one.task_id for one in transfers],
-            job_ids=[one.job_id for one in transfers],
-            direction=direction,
-            activities=[one.activity for one in transfers],
-            sources=[one.source_storage for one in transfers],
-            destinations=[one.destination_storage for one in transfers],
-            n_files=[one.n_files for one in transfers],
-            n_bytes=[one.n_bytes for one in transfers],
-            datasets=[",".join(map(str, one.dataset_ids)) for one in transfers],
-        )
-        return [row["transfer_id"] for row in rows]
-
-    async def outputs_of_jobs(
-        self, connection: asyncpg.Connection, job_ids: Sequence[int]
-    ) -> dict[int, list[JobOutput]]:
-        """Read what these jobs write, in order of the files' ids."""
-        found: dict[int, list[JobOutput]] = {}
-        for job_id, *facts in await SQL.rows(connection, "outputs_of_jobs", job_ids=list(job_ids)) if job_ids else ():
-            found.setdefault(job_id, []).append(JobOutput(*facts))
-        return found
-
-    async def waiting_for_transfers(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> set[int]:
-        rows = await SQL.rows(connection, "waiting_transfers", job_ids=list(job_ids))
-        return {row["job_id"] for row in rows}
-
-    async def audit(
-        self,
-        connection: asyncpg.Connection,
-        *,
-        caller: str,
-        roles: Sequence[str],
-        verb: str,
-        target: str,
-        outcome: str,
-        details: Mapping[str, Any],
-    ) -> None:
-        """Record who gave which command to which jobs."""
+async def insert_reports(
+    connection: asyncpg.Connection, reports: Sequence[tuple[int, int, str, Mapping[str, Any]]]
+) -> None:
+    """Store (job, attempt, what the report makes of the job, report); a stored report is never replaced."""
+    if reports:
         await SQL.run(
             connection,
-            "audit",
-            caller=caller,
-            roles=list(roles),
-            verb=verb,
-            target=target,
-            outcome=outcome,
-            details=dict(details),
+            "insert_reports",
+            job_ids=[one[0] for one in reports],
+            attempts=[one[1] for one in reports],
+            states=[one[2] for one in reports],
+            reports=[dict(one[3]) for one in reports],
         )
 
-    async def set_command(self, connection: asyncpg.Connection, job_id: int, command: str | None) -> bool:
-        rows = await SQL.rows(connection, "set_command", job_id=job_id, command=command, allowed=list(LIVE))
-        return bool(rows)
 
-    async def take_back_commands(self, connection: asyncpg.Connection, job_id: int, commands: Sequence[str]) -> bool:
-        """Tell the pilot none of these any more; whether the job is live."""
-        rows = await SQL.rows(
-            connection, "take_back_commands", job_id=job_id, commands=list(commands), allowed=list(LIVE)
+async def expected_outputs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, list[ExpectedOutput]]:
+    """Read the files that these jobs are to write, by job."""
+    found: dict[int, list[ExpectedOutput]] = {}
+    for row in await SQL.rows(connection, "expected_outputs", job_ids=list(job_ids)) if job_ids else ():
+        one = ExpectedOutput(row["lfn"], row["is_log"], row["may_be_absent"])
+        found.setdefault(row["job_id"], []).append(one)
+    return found
+
+
+async def taken_names(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
+    """Read (job, name) of files that jobs report and that are files of others."""
+    return list(await SQL.rows(connection, "taken_names", job_ids=list(job_ids))) if job_ids else []
+
+
+async def stored_reports(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, StoredReport]:
+    rows = await SQL.rows(connection, "stored_reports", job_ids=list(job_ids))
+    return {row["job_id"]: StoredReport(row["state"], row["report"]) for row in rows}
+
+
+async def task_facts(connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskOfJobs]:
+    rows = await SQL.rows(connection, "task_facts", task_ids=sorted(set(task_ids)))
+    return {
+        row["task_id"]: TaskOfJobs(
+            rules=rules_of(row["split_rule"]),
+            **{name: value for name, value in row.items() if name != "split_rule"},
         )
-        return bool(rows)
+        for row in rows
+    }
+
+
+async def input_facts(
+    connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]
+) -> list[asyncpg.Record]:
+    """Read one row per job and input dataset; `storages` of each queue count as being there."""
+    queues = sorted(storages)
+    return list(
+        await SQL.rows(
+            connection,
+            "input_facts",
+            job_ids=list(job_ids),
+            queues=queues,
+            storage_lists=[",".join(storages[queue]) for queue in queues],
+        )
+    )
+
+
+async def insert_transfers(
+    connection: asyncpg.Connection, transfers: Sequence[NewTransfer], direction: str
+) -> list[int]:
+    if not transfers:
+        return []
+    rows = await SQL.rows(
+        connection,
+        "insert_transfers",
+        task_ids=[one.task_id for one in transfers],
+        job_ids=[one.job_id for one in transfers],
+        direction=direction,
+        activities=[one.activity for one in transfers],
+        sources=[one.source_storage for one in transfers],
+        destinations=[one.destination_storage for one in transfers],
+        n_files=[one.n_files for one in transfers],
+        n_bytes=[one.n_bytes for one in transfers],
+        datasets=[",".join(map(str, one.dataset_ids)) for one in transfers],
+    )
+    return [row["transfer_id"] for row in rows]
+
+
+async def outputs_of_jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, list[JobOutput]]:
+    """Read what these jobs write, in order of the files' ids."""
+    found: dict[int, list[JobOutput]] = {}
+    for job_id, *facts in await SQL.rows(connection, "outputs_of_jobs", job_ids=list(job_ids)) if job_ids else ():
+        found.setdefault(job_id, []).append(JobOutput(*facts))
+    return found
+
+
+async def waiting_for_transfers(connection: asyncpg.Connection, job_ids: Sequence[int]) -> set[int]:
+    rows = await SQL.rows(connection, "waiting_transfers", job_ids=list(job_ids))
+    return {row["job_id"] for row in rows}
+
+
+async def audit(
+    connection: asyncpg.Connection, caller: Caller, verb: str, target: str, details: Mapping[str, Any]
+) -> None:
+    """Record who gave which command to which jobs."""
+    await SQL.run(
+        connection,
+        "audit",
+        caller=caller.name,
+        roles=sorted(caller.roles),
+        verb=verb,
+        target=target,
+        outcome="done",
+        details=dict(details),
+    )
+
+
+async def set_command(connection: asyncpg.Connection, job_id: int, command: str | None) -> bool:
+    rows = await SQL.rows(connection, "set_command", job_id=job_id, command=command, allowed=list(LIVE))
+    return bool(rows)
+
+
+async def take_back_commands(connection: asyncpg.Connection, job_id: int, commands: Sequence[str]) -> bool:
+    """Tell the pilot none of these any more; whether the job is live."""
+    rows = await SQL.rows(connection, "take_back_commands", job_id=job_id, commands=list(commands), allowed=list(LIVE))
+    return bool(rows)
 
 
 async def ended_without_report(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, EndedJob]:

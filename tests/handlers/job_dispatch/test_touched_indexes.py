@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from services.job_dispatch.store.jobs import Store
+from services.job_dispatch.store import jobs as store
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
@@ -20,12 +20,12 @@ async def hot_updates(connection: asyncpg.Connection, table: str) -> tuple[int, 
 async def test_heartbeats_touch_no_index(rows: Rows) -> None:
     ids = await rows.jobs(500, status="running")
     async with rows.database.begin(reason="heartbeats") as work:
-        await Store().heartbeats(work.connection, ids[::5])
+        await store.heartbeats(work.connection, ids[::5])
         assert await hot_updates(work.connection, "jobs") == (100, 100)
 
 
 async def test_a_command_for_a_pilot_touches_no_index(rows: Rows) -> None:
     (job_id,) = await rows.jobs(1, status="running")
     async with rows.database.begin(reason="command") as work:
-        assert await Store().set_command(work.connection, job_id, "debug")
+        assert await store.set_command(work.connection, job_id, "debug")
         assert await hot_updates(work.connection, "jobs") == (1, 1)

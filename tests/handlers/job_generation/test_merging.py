@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.job_dispatch.store.jobs import Store
+from services.job_dispatch.store.jobs import lock_jobs
 from services.job_generation import app
 from services.job_generation.generating.example_vo import ExampleGeneration
 from services.job_generation.generating.plugin import GreedyGeneration
@@ -93,13 +93,12 @@ async def test_a_kill_that_races_with_the_end_of_a_merge_waits_in_the_same_order
     task_id, [producer], [chunk_id] = await waiting(story, n_files=1)
     [merge_id] = generated_in(await story.broker(task_id, chunk_id))
     await story.move([merge_id], "finished")
-    store = Store()
     async with asyncio.timeout(60), story.database.begin(reason="kill") as kill:
-        await store.lock_jobs(kill.connection, [producer])
+        await lock_jobs(kill.connection, [producer])
         process_id = await kill.connection.fetchval("SELECT pg_backend_pid()")
         ending = asyncio.create_task(story.hear(JobsFinished(job_ids=(merge_id,))))
         await blocked(story, process_id)
-        await store.lock_jobs(kill.connection, [producer, merge_id])
+        await lock_jobs(kill.connection, [producer, merge_id])
     await ending
     assert await story.files(task_id) == ["finished"]
 

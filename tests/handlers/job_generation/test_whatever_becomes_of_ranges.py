@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from services.job_dispatch.lifecycle.event_ranges import EventRanges, RangeReport
 from services.job_dispatch.policy.event_ranges import RangeId
-from services.job_dispatch.store.jobs import Store
 from shared.auth import Caller
 from shared.config.parameters import Parameters
 from shared.runtime.service import Context
@@ -50,7 +49,7 @@ class Pilots:
 
     def __init__(self, story: Story, task_id: int, rng: random.Random) -> None:
         self.story, self.task_id, self.rng = story, task_id, rng
-        self.ranges = EventRanges(story.database, Store(), Parameters())
+        self.ranges = EventRanges(story.database, Parameters())
         self.given: list[RangeId] = []
 
     async def step(self, *, bad: bool) -> None:
