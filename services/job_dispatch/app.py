@@ -61,7 +61,6 @@ from services.job_dispatch.lifecycle.outputs import Outputs
 from services.job_dispatch.lifecycle.reordering import SLICE as REORDER_SLICE
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.lifecycle.reports import Reporting
-from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.lifecycle.user_caps import UserCaps
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.reading import WindowLimits
@@ -106,7 +105,6 @@ class Parts:
     sites: SiteRequirements
     reporting: Reporting
     handlers: Handlers
-    lifecycle: Lifecycle
     commands: CommandSlices
     news: NewsHandlers
     activity: PilotActivity
@@ -120,13 +118,11 @@ def build(context: Context) -> Service:
     return build_parts(context, clock=context.database.monotonic).service
 
 
-def _handlers(
-    lifecycle: Lifecycle, room: CapRoom, grid: KnownGrid, *, simulated: bool
-) -> tuple[CommandSlices, Reordering, Handlers]:
+def _handlers(room: CapRoom, grid: KnownGrid, *, simulated: bool) -> tuple[CommandSlices, Reordering, Handlers]:
     """What answers events, with the work that it does in slices; these are small where it is simulated."""
-    commands = CommandSlices(lifecycle, room, size=SIMULATED_SLICE if simulated else SLICE)
+    commands = CommandSlices(room, size=SIMULATED_SLICE if simulated else SLICE)
     reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
-    inputs, outputs = Inputs(lifecycle, grid, room), Outputs(lifecycle, grid)
+    inputs, outputs = Inputs(grid, room), Outputs(grid)
     return commands, reordering, Handlers(inputs, outputs, commands, reordering)
 
 
@@ -161,8 +157,8 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     claims = Claims(windows, reader, texts, picks, metrics, identity=identity, clock=clock, limits=most)
     report_limits = _report_limits(settings, simulated=simulated)
     reporting = Reporting(database, metrics, parameters, limits=report_limits)
-    activity, lifecycle = PilotActivity(database, parameters, grid, clock), Lifecycle()
-    commands, reordering, handlers = _handlers(lifecycle, CapRoom(parameters), grid, simulated=simulated)
+    activity = PilotActivity(database, parameters, grid, clock)
+    commands, reordering, handlers = _handlers(CapRoom(parameters), grid, simulated=simulated)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics, clock)
     keyring, call_limits = keyring_of(settings), PilotLimits(parameters, metrics, clock)
@@ -174,11 +170,11 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
             await one.close()
 
     credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory, keyring)
-    web = _web(database, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
+    web = _web(database, parameters, acquiring, reporting, activity, credentials, call_limits)
     adverts, orders = AdvertApi(database, sites, parameters, grid), TaskQueueApi(database, queues.orders.copy)
     for api in (adverts, PriorityApi(database, reordering), orders, SecretsApi(database, keyring)):
         add_routes(web, api.router())
-    caps, balancing = UserCaps(lifecycle, parameters), Balancing(reordering)
+    caps, balancing = UserCaps(parameters), Balancing(reordering)
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
     service = Service(
         name="job-dispatch",
@@ -192,9 +188,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         on_news_interrupted=[windows.forget_all],
     )
     service = with_parameters(parameters, database, service)
-    return Parts(
-        claims, windows, sites, reporting, handlers, lifecycle, commands, news, activity, upkeep, service, close
-    )
+    return Parts(claims, windows, sites, reporting, handlers, commands, news, activity, upkeep, service, close)
 
 
 def _report_limits(settings: DispatchSettings, *, simulated: bool) -> CoalescerLimits:
@@ -207,7 +201,6 @@ def _report_limits(settings: DispatchSettings, *, simulated: bool) -> CoalescerL
 
 def _web(
     database: Database,
-    lifecycle: Lifecycle,
     parameters: Parameters,
     acquiring: Acquiring,
     reporting: Reporting,
@@ -222,7 +215,7 @@ def _web(
     legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding, limits)
     ranges = EventRangesApi(EventRanges(database, parameters))
     methods = [*legacy.methods(), *credentials.methods(), *ranges.methods(), *relays()]
-    web = make_web(routes, methods, JobApi(database, lifecycle, jobs), pilots.direct())
+    web = make_web(routes, methods, JobApi(database, jobs), pilots.direct())
     setattr(web.state, BODY_SIZES, BodySizes(parameters).of)
     setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
     add_routes(

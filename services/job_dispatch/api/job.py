@@ -11,7 +11,7 @@ from pydantic import Field
 
 from services.job_dispatch.api.body import IDS, fields_of
 from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, Text, job_ids_of, parse
-from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.lifecycle.transitions import kill_jobs
 from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.job_reads import (
     MOST_DESCRIBED,
@@ -53,9 +53,8 @@ class JobApi:
     Kill for the owner, production of the VO and operators.
     """
 
-    def __init__(self, database: Database, lifecycle: Lifecycle, jobs: JobQueries) -> None:
+    def __init__(self, database: Database, jobs: JobQueries) -> None:
         self._database = database
-        self._lifecycle = lifecycle
         self._jobs = jobs
 
     def router(self) -> APIRouter:
@@ -144,7 +143,7 @@ class JobApi:
         states = {one["job_id"]: one for one in await self._jobs.states(ids)}
         allowed = [one for one in ids if states[one]["status"] and _may_kill(caller, states[one])]
         async with self._database.begin(reason=f"killed by {caller.name}") as work:
-            killed = set(await self._lifecycle.kill(work, allowed, f"killed by {caller.name}"))
+            killed = set(await kill_jobs(work, allowed, f"killed by {caller.name}"))
             target = "job " + ",".join(map(str, ids[:20]))
             details = {"killed": sorted(killed), "code": fields.get("code")}
             await store.audit(work.connection, caller, "job/kill", target, details)

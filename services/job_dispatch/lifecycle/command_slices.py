@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.job_dispatch.lifecycle.cap_room import CapRoom
-from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.lifecycle.transitions import move_jobs
 from services.job_dispatch.policy.commands import Order, is_in_force, steps_of, takes_over
 from services.job_dispatch.policy.reports import KILL_CODE, Blame
 from services.job_dispatch.store import jobs as store
@@ -37,8 +37,8 @@ class CommandProgress:
 class CommandSlices:
     """`begin` is called by the handler of the command; `work_off` runs beside it and does what is left."""
 
-    def __init__(self, lifecycle: Lifecycle, room: CapRoom, *, size: int = SLICE) -> None:
-        self._lifecycle, self._room, self._size = lifecycle, room, size
+    def __init__(self, room: CapRoom, *, size: int = SLICE) -> None:
+        self._room, self._size = room, size
 
     async def begin(self, work: UnitOfWork, task_id: int, order: Order) -> None:
         """Remember the command and take the first jobs.
@@ -106,7 +106,7 @@ class CommandSlices:
         rows = await SQL.rows(work.connection, "take_jobs_of_task", size=size, **wanted)
         jobs = await store.lock_jobs(work.connection, [row["job_id"] for row in rows])
         blames = {job_id: Blame("user", KILL_CODE, step.reason) for job_id in jobs}
-        moved = await self._lifecycle.to(work, jobs, sorted(jobs), step.target, reason=step.reason, blames=blames)
+        moved = await move_jobs(work, jobs, sorted(jobs), step.target, reason=step.reason, blames=blames)
         waits, number = False, progress.step
         if size < self._size and len(rows) == size:
             number += 1  # the caps of the user or group hold the others: they let them go on one day

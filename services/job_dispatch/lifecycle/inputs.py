@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from services.job_dispatch.lifecycle.cap_room import CapRoom
-from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.lifecycle.transitions import move_jobs
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
 from services.job_dispatch.policy.reports import Blame
 from services.job_dispatch.store import jobs as store
@@ -24,9 +24,8 @@ TRANSFER_FAILED = 101
 class Inputs:
     """The way from `defined` to `activated`."""
 
-    def __init__(self, lifecycle: Lifecycle, grid: KnownGrid, room: CapRoom) -> None:
+    def __init__(self, grid: KnownGrid, room: CapRoom) -> None:
         self._room = room
-        self._lifecycle = lifecycle
         self._grid = grid
 
     async def settle(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
@@ -52,12 +51,11 @@ class Inputs:
             ],
             needs,
         )
-        move = self._lifecycle.to
         await self._activate(work, jobs, plan.activate, "input is at the queue or not needed")
-        await move(work, jobs, plan.throttle, "throttled", reason="task paused")
+        await move_jobs(work, jobs, plan.throttle, "throttled", reason="task paused")
         blames = dict.fromkeys(plan.cancel, Blame("user", 100, "task killed"))
-        await move(work, jobs, plan.cancel, "cancelled", reason="task killed", blames=blames)
-        await move(work, jobs, plan.assign, "assigned", reason="input must be moved")
+        await move_jobs(work, jobs, plan.cancel, "cancelled", reason="task killed", blames=blames)
+        await move_jobs(work, jobs, plan.assign, "assigned", reason="input must be moved")
         new = [
             NewTransfer(
                 one.job.task_id,
@@ -96,7 +94,7 @@ class Inputs:
         paused = {job_id for job_id, job in jobs.items() if _status(tasks, job) == "paused"}
         ready = sorted(set(jobs) - paused)
         await self._activate(work, jobs, ready, "input arrived")
-        await self._lifecycle.to(work, jobs, sorted(paused), "throttled", reason="task paused")
+        await move_jobs(work, jobs, sorted(paused), "throttled", reason="task paused")
 
     async def _activate(
         self, work: UnitOfWork, jobs: Mapping[int, LockedJob], job_ids: Sequence[int], reason: str
@@ -105,13 +103,13 @@ class Inputs:
         rooms = await self._room.of_new_jobs(work, {jobs[job_id].row.task_id for job_id in job_ids})
         held = {one for one in job_ids if (room := rooms.get(jobs[one].row.task_id)) and not room.takes_one()}
         go_on = [one for one in job_ids if one not in held]
-        await self._lifecycle.to(work, jobs, go_on, "activated", reason=reason)
-        await self._lifecycle.to(work, jobs, sorted(held), "throttled", reason="its user or group runs too many jobs")
+        await move_jobs(work, jobs, go_on, "activated", reason=reason)
+        await move_jobs(work, jobs, sorted(held), "throttled", reason="its user or group runs too many jobs")
 
     async def lost(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
         """End jobs whose input or output cannot be moved."""
         blames = {job_id: Blame("dispatch", TRANSFER_FAILED, "its data cannot be moved") for job_id in jobs}
-        await self._lifecycle.to(work, jobs, sorted(jobs), "failed", reason="its data cannot be moved", blames=blames)
+        await move_jobs(work, jobs, sorted(jobs), "failed", reason="its data cannot be moved", blames=blames)
 
 
 def _status(tasks: Mapping[int, TaskOfJobs], job: LockedJob) -> TaskStatus | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.lifecycle.transitions import move_jobs
 from services.job_dispatch.policy.outputs import HeldOutput, HoldingJob, OutputTransfer, plan_outputs
 from services.job_dispatch.policy.reports import Blame, name_taken
 from services.job_dispatch.store import jobs as store
@@ -24,8 +24,7 @@ NO_STORAGE = 103
 class Outputs:
     """The way from `holding` to the end."""
 
-    def __init__(self, lifecycle: Lifecycle, grid: KnownGrid) -> None:
-        self._lifecycle = lifecycle
+    def __init__(self, grid: KnownGrid) -> None:
         self._grid = grid
 
     async def registered(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
@@ -49,11 +48,10 @@ class Outputs:
                 for job in ended
             ]
         )
-        move = self._lifecycle.to
-        await move(work, jobs, failed, "failed", reason="reported by the pilot; its log is registered")
-        await move(work, jobs, [one.job_id for one in plan.merge], "merging", reason="outputs will be merged")
-        await move(work, jobs, [one.job_id for one in plan.finish], "finished", reason="outputs are registered")
-        await move(
+        await move_jobs(work, jobs, failed, "failed", reason="reported by the pilot; its log is registered")
+        await move_jobs(work, jobs, [one.job_id for one in plan.merge], "merging", reason="outputs will be merged")
+        await move_jobs(work, jobs, [one.job_id for one in plan.finish], "finished", reason="outputs are registered")
+        await move_jobs(
             work,
             jobs,
             [one.job_id for one in plan.transfer],
@@ -88,9 +86,7 @@ class Outputs:
             job_id: Blame("dispatch", NO_STORAGE, f"queue {job.row.queue} has no storage for output")
             for job_id, job in jobs.items()
         }
-        await self._lifecycle.to(
-            work, jobs, sorted(jobs), "failed", reason="its queue has no storage for output", blames=blames
-        )
+        await move_jobs(work, jobs, sorted(jobs), "failed", reason="its queue has no storage for output", blames=blames)
 
     async def names_taken(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """End holding jobs whose files have names of others; of these the log alone is registered."""
@@ -101,13 +97,13 @@ class Outputs:
             taken[row["job_id"]].append(row["lfn"])
         blames = {job_id: name_taken(names) for job_id, names in taken.items()}
         reason = "its files have names that others have"
-        await self._lifecycle.to(work, jobs, sorted(jobs), "failed", reason=reason, blames=blames)
+        await move_jobs(work, jobs, sorted(jobs), "failed", reason=reason, blames=blames)
         for some in batches(sorted(jobs), IDS_OF_EVENT):
             work.emit(OutputsProduced(job_ids=tuple(some)))
 
     async def arrived(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
         """End transferring jobs whose outputs are all where they are kept."""
-        await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are where they are kept")
+        await move_jobs(work, jobs, sorted(jobs), "finished", reason="outputs are where they are kept")
 
 
 def holding_job(

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 
 from services.job_dispatch.lifecycle.cap_room import caps_of
-from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.lifecycle.transitions import move_jobs
 from services.job_dispatch.policy.user_caps import (
     DEFAULT_CAP,
     Account,
@@ -32,8 +32,7 @@ SLICE = 500
 class UserCaps:
     """One replica at a time looks at all accounts."""
 
-    def __init__(self, lifecycle: Lifecycle, parameters: Parameters, *, size: int = SLICE) -> None:
-        self._lifecycle = lifecycle
+    def __init__(self, parameters: Parameters, *, size: int = SLICE) -> None:
         self._parameters = parameters
         self._size = size
         self._left: deque[tuple[Account, str | None, HoldBack]] = deque()
@@ -96,7 +95,7 @@ class UserCaps:
         )
         jobs, _ = await store.lock_free_jobs(work.connection, [row["job_id"] for row in rows])
         wanted = [job_id for job_id, job in jobs.items() if job.row.status == source]
-        moved = await self._lifecycle.to(work, jobs, wanted, target, reason=f"{account}: {decision.reason}")
+        moved = await move_jobs(work, jobs, wanted, target, reason=f"{account}: {decision.reason}")
         log.info("%s: %d jobs %s: %s", account, len(moved), target, decision.reason)
         return len(rows), len(moved)
 

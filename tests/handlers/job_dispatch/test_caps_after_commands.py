@@ -33,7 +33,7 @@ async def test_pause_and_resume_releases_nothing_that_the_caps_throttled(
     rows: Rows, parts: Parts, capped: None
 ) -> None:
     task_id = await analysis(rows, "ada", running=11, activated=40, vo="atlas")
-    await look(rows, UserCaps(parts.lifecycle, Parameters()))
+    await look(rows, UserCaps(Parameters()))
     assert await states(rows, task_id) == {"running": 11, "throttled": 40}
     await pause_and_resume(rows, parts, task_id)
     assert await states(rows, task_id) == {"running": 11, "throttled": 40}
@@ -50,7 +50,7 @@ async def test_a_resumed_task_gets_the_room_that_the_cap_leaves_and_the_rest_fol
         await connection.execute(
             "UPDATE jobs SET status = 'finished' WHERE status = 'running' AND task_id = $1", task_id
         )
-    await look(rows, UserCaps(parts.lifecycle, Parameters()))
+    await look(rows, UserCaps(Parameters()))
     assert await states(rows, task_id) == {"finished": 4, "activated": 10, "throttled": 30}
 
 

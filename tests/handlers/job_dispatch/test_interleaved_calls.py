@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.lifecycle.reordering import Reordering
+from services.job_dispatch.lifecycle.transitions import kill_jobs
 from services.watchdog.checking import run_checks
 from services.watchdog.policy.jobs import Expiry, WatchedJob
 from services.watchdog.store.due import expire
@@ -76,7 +77,7 @@ class Replicas:
     async def _change(self, operation: Change, job_id: int) -> bool:
         async with self.rows.database.begin(reason=operation.what) as work:
             if operation.what == "kill":
-                return bool(await self.parts[0].lifecycle.kill(work, [job_id], "killed"))
+                return bool(await kill_jobs(work, [job_id], "killed"))
             if operation.what == "priority":
                 return bool(await Reordering().set_priorities(work, {job_id: operation.priority}))
             row = await work.connection.fetchrow("SELECT * FROM jobs WHERE job_id = $1", job_id)

@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from services.job_dispatch.app import Parts
 from services.job_dispatch.lifecycle.balancing import Balancing
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.lifecycle.user_caps import UserCaps
@@ -60,12 +59,12 @@ async def look(rows: Rows, caps: UserCaps) -> int:
 
 
 async def test_activated_jobs_of_a_user_above_the_cap_are_throttled_and_those_of_others_are_not(
-    rows: Rows, parts: Parts, parameters: Parameters
+    rows: Rows, parameters: Parameters
 ) -> None:
     busy = await analysis(rows, "alice", running=11, activated=7)
     at_the_cap = await analysis(rows, "bob", running=10, activated=7)
     production = await analysis(rows, "alice", running=0, activated=3, task_type="prod", prod_source_label="managed")
-    assert await look(rows, UserCaps(parts.lifecycle, parameters, size=3)) > 2
+    assert await look(rows, UserCaps(parameters, size=3)) > 2
     assert await states(rows, busy) == {"running": 11, "throttled": 7}
     assert await states(rows, at_the_cap) == {"running": 10, "activated": 7}
     assert await states(rows, production) == {"activated": 3}
@@ -76,12 +75,12 @@ async def test_activated_jobs_of_a_user_above_the_cap_are_throttled_and_those_of
 
 
 async def test_throttled_jobs_go_on_below_nine_tenths_of_the_cap_as_many_as_there_is_room_for(
-    rows: Rows, parts: Parts, parameters: Parameters
+    rows: Rows, parameters: Parameters
 ) -> None:
     free = await analysis(rows, "alice", running=8, activated=0, throttled=5)
     nearly_full = await analysis(rows, "bob", running=9, activated=0, throttled=5)
     paused = await analysis(rows, "carol", running=1, activated=0, throttled=5, status="paused")
-    await look(rows, UserCaps(parts.lifecycle, parameters))
+    await look(rows, UserCaps(parameters))
     assert await states(rows, free) == {"running": 8, "activated": 2, "throttled": 3}
     assert await states(rows, nearly_full) == {"running": 9, "throttled": 5}
     assert await states(rows, paused) == {"running": 1, "throttled": 5}
@@ -93,22 +92,22 @@ async def test_throttled_jobs_go_on_below_nine_tenths_of_the_cap_as_many_as_ther
 
 
 async def test_jobs_of_a_working_group_count_for_the_group_whoever_runs_them(
-    rows: Rows, parts: Parts, parameters: Parameters
+    rows: Rows, parameters: Parameters
 ) -> None:
     first = await analysis(rows, "alice", running=3, activated=2, working_group="phys")
     second = await analysis(rows, "bob", running=2, activated=2, working_group="phys")
     own = await analysis(rows, "alice", running=8, activated=2)
-    await look(rows, UserCaps(parts.lifecycle, parameters))
+    await look(rows, UserCaps(parameters))
     assert await states(rows, first) == {"running": 3, "throttled": 2}
     assert await states(rows, second) == {"running": 2, "throttled": 2}
     assert await states(rows, own) == {"running": 8, "activated": 2}
 
 
-async def test_a_cap_of_one_vo_holds_for_its_tasks_alone(rows: Rows, parts: Parts, parameters: Parameters) -> None:
+async def test_a_cap_of_one_vo_holds_for_its_tasks_alone(rows: Rows, parameters: Parameters) -> None:
     parameters.set_for_test("prio_mgr", "CAP_RUNNING_USER_JOBS", 2.0, app="pandaserver", vo="small")
     of_small = await analysis(rows, "alice", running=3, activated=2, vo="small")
     of_demo = await analysis(rows, "alice", running=3, activated=2)
-    await look(rows, UserCaps(parts.lifecycle, parameters))
+    await look(rows, UserCaps(parameters))
     assert await states(rows, of_small) == {"running": 3, "throttled": 2}
     assert await states(rows, of_demo) == {"running": 3, "activated": 2}
 
@@ -118,34 +117,30 @@ async def set_user(rows: Rows, name: str, **columns: object) -> None:
         await table.insert(connection, "users", {"user_name": name, **columns})
 
 
-async def test_a_cap_of_a_user_s_own_holds_instead_of_that_of_everybody(
-    rows: Rows, parts: Parts, parameters: Parameters
-) -> None:
+async def test_a_cap_of_a_user_s_own_holds_instead_of_that_of_everybody(rows: Rows, parameters: Parameters) -> None:
     few = await analysis(rows, "alice", running=3, activated=4)
     many = await analysis(rows, "bob", running=15, activated=4)
     await set_user(rows, "alice", cap_running_jobs=2)
     await set_user(rows, "bob", cap_running_jobs=20)
-    await look(rows, UserCaps(parts.lifecycle, parameters))
+    await look(rows, UserCaps(parameters))
     assert await states(rows, few) == {"running": 3, "throttled": 4}
     assert await states(rows, many) == {"running": 15, "activated": 4}
 
 
-async def test_cores_of_a_working_group_above_its_cap_hold_its_jobs_back(
-    rows: Rows, parts: Parts, parameters: Parameters
-) -> None:
+async def test_cores_of_a_working_group_above_its_cap_hold_its_jobs_back(rows: Rows, parameters: Parameters) -> None:
     parameters.set_for_test("prio_mgr", "CAP_RUNNING_GROUP_CORES", 2.0, app="pandaserver")
     group = await analysis(rows, "alice", running=3, activated=2, working_group="higgs")
     own = await analysis(rows, "alice", running=3, activated=2)
-    await look(rows, UserCaps(parts.lifecycle, parameters))
+    await look(rows, UserCaps(parameters))
     assert await states(rows, group) == {"running": 3, "throttled": 2}
     assert await states(rows, own) == {"running": 3, "activated": 2}
 
 
 async def test_accounts_are_counted_once_for_all_slices(
-    rows: Rows, parts: Parts, parameters: Parameters, monkeypatch: pytest.MonkeyPatch
+    rows: Rows, parameters: Parameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = await analysis(rows, "alice", running=11, activated=20)
-    caps = UserCaps(parts.lifecycle, parameters, size=3)
+    caps = UserCaps(parameters, size=3)
     counted = []
     decisions = caps._decisions
 
@@ -158,12 +153,10 @@ async def test_accounts_are_counted_once_for_all_slices(
     assert len(counted) == 1 and await states(rows, busy) == {"running": 11, "throttled": 20}
 
 
-async def test_jobs_of_a_task_that_is_being_paused_are_not_let_go_on(
-    rows: Rows, parts: Parts, parameters: Parameters
-) -> None:
+async def test_jobs_of_a_task_that_is_being_paused_are_not_let_go_on(rows: Rows, parameters: Parameters) -> None:
     """The pause has not committed yet: its task is left to the next look, when it is seen."""
     paused = await analysis(rows, "alice", running=0, activated=0, throttled=5)
-    caps = UserCaps(parts.lifecycle, parameters)
+    caps = UserCaps(parameters)
     async with rows.database.pool.acquire() as other, other.transaction():
         await other.execute("SET LOCAL session_replication_role = replica")
         await other.execute("UPDATE tasks SET status = 'paused' WHERE task_id = $1", paused)
@@ -173,7 +166,7 @@ async def test_jobs_of_a_task_that_is_being_paused_are_not_let_go_on(
     assert await states(rows, paused) == {"throttled": 5}
 
 
-async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows, parts: Parts) -> None:
+async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows) -> None:
     much = await analysis(rows, "alice", running=30, activated=3)
     little = await analysis(rows, "bob", running=5, activated=3)
     group = await analysis(rows, "carol", running=0, activated=2, working_group="higgs")
@@ -194,12 +187,10 @@ async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows, p
     assert len(await rows.events("jobs.reordered.v1")) == 2, "a second look finds nothing to raise"
 
 
-async def test_a_cap_said_of_a_user_for_one_vo_holds_there_alone(
-    rows: Rows, parts: Parts, parameters: Parameters
-) -> None:
+async def test_a_cap_said_of_a_user_for_one_vo_holds_there_alone(rows: Rows, parameters: Parameters) -> None:
     of_atlas = await analysis(rows, "ada", running=3, activated=2, vo="atlas")
     of_cms = await analysis(rows, "ada", running=3, activated=2, vo="cms")
     await set_user(rows, "ada", cap_running_jobs=2, vo="atlas")
-    await look(rows, UserCaps(parts.lifecycle, parameters))
+    await look(rows, UserCaps(parameters))
     assert await states(rows, of_atlas) == {"running": 3, "throttled": 2}
     assert await states(rows, of_cms) == {"running": 3, "activated": 2}

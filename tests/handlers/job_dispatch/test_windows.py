@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from services.job_dispatch.app import Parts
+from services.job_dispatch.lifecycle.transitions import kill_jobs
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from shared.events import JobMove, JobsActivated, JobsDispatched, JobsThrottled, LaneJob, TaskCommanded
 from tests.handlers.job_dispatch.calls import acquire
@@ -91,7 +92,7 @@ async def test_a_stale_entry_never_wins(rows: Rows, parts: Parts, pilot: httpx.A
     first, second = await rows.jobs(2)
     await parts.windows.open("Q1")
     async with rows.database.begin(reason="killed") as work:
-        await parts.lifecycle.kill(work, [first], "killed")
+        await kill_jobs(work, [first], "killed")
     assert (await acquire(pilot))["jobs"][0]["PandaID"] == second
     assert await rows.statuses([first]) == ["cancelled"]
 
@@ -118,7 +119,7 @@ async def test_a_window_full_of_killed_jobs_is_read_again_instead_of_tried_throu
     (left,) = await rows.jobs(1, priority=1)
     await parts.windows.open("Q1")
     async with rows.database.begin(reason="task killed") as work:
-        await parts.lifecycle.kill(work, killed, "task killed")
+        await kill_jobs(work, killed, "task killed")
     granted = await parts.claims.acquire(Offer("Q1"))
     assert granted is not None and granted.job_id == left
     lost = parts.claims._metrics.claims.labels("lost")._value.get()
