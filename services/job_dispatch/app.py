@@ -64,7 +64,6 @@ from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.lifecycle.user_caps import UserCaps
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.reading import WindowLimits
-from services.job_dispatch.store.job_reads import JobQueries
 from shared.auth.keyring import Keyring
 from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
@@ -209,19 +208,19 @@ def _web(
     limits: PilotLimits,
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
-    jobs, commanding = JobQueries(database), Commanding(database)
-    pilots = PilotApi(acquiring, reporting, activity, jobs, limits)
+    commanding = Commanding(database)
+    pilots = PilotApi(acquiring, reporting, activity, database, limits)
     routes = [*pilots.routes(), *WorkerNodes(database).routes()]
-    legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding, limits)
+    legacy = LegacyApi(acquiring, reporting, activity, database, commanding, limits)
     ranges = EventRangesApi(EventRanges(database, parameters))
     methods = [*legacy.methods(), *credentials.methods(), *ranges.methods(), *relays()]
-    web = make_web(routes, methods, JobApi(database, jobs), pilots.direct())
+    web = make_web(routes, methods, JobApi(database), pilots.direct())
     setattr(web.state, BODY_SIZES, BodySizes(parameters).of)
     setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
     add_routes(
         web,
         ranges.router(),
-        ClientJobApi(jobs).router(),
+        ClientJobApi(database).router(),
         FactoryApi(activity).router(),
         DebugApi(database, commanding).router(),
         credentials.router(),

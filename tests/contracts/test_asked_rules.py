@@ -41,7 +41,6 @@ STRICTER = {
     ("DETAILS", "reasons_at_queue"): "asked for operators alone",
     ("STATES", "use_over_time"): "a user's name is told by DETAILS of that user; others see shares",
     ("STATES", "parameters"): "those of a VO to its members, those of none to everybody",
-    ("PILOTS", "job_states"): "reached by the name of a function alone: the route tells states of ranges",
     ("DETAILS", "event_ranges_of_task"): "asked for operators alone",
     ("DETAILS", "job_types_of_task"): "asked for operators alone",
     ("DETAILS", "retry_actions_of_task"): "asked for operators alone",

@@ -12,13 +12,13 @@ from pydantic import Field
 from services.job_dispatch.api.body import IDS, fields_of
 from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, Text, job_ids_of, parse
 from services.job_dispatch.lifecycle.transitions import kill_jobs
+from services.job_dispatch.store import job_reads
 from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.job_reads import (
     MOST_DESCRIBED,
     MOST_DESCRIBED_BYTES,
     Described,
     JobFilter,
-    JobQueries,
     may_read,
 )
 from shared.auth import Caller, access, require
@@ -53,9 +53,8 @@ class JobApi:
     Kill for the owner, production of the VO and operators.
     """
 
-    def __init__(self, database: Database, jobs: JobQueries) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._jobs = jobs
 
     def router(self) -> APIRouter:
         router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
@@ -73,7 +72,9 @@ class JobApi:
         caller: Anyone,
     ) -> Response:
         """Status, attempt and VO of each job in the order of the ids; to its readers owner and command."""
-        states = await self._jobs.states(job_ids_of(job_ids))
+        wanted = job_ids_of(job_ids)
+        async with self._database.read() as connection:
+            states = await job_reads.job_states(connection, wanted)
         shown = [one if one["status"] and may_read(caller, one) else {**one, **_UNTOLD} for one in states]
         return Envelope([{**one, "status": one["status"] or "not found"} for one in shown])
 
@@ -99,19 +100,18 @@ class JobApi:
         wanted = parse(ListJobs, {key: value for key, value in given.items() if value not in (None, "None")})
         ids = tuple(job_ids_of(job_ids)) if job_ids else None
         at, _, resource_type = (wanted.queue or "").partition("/")
-        found = await self._jobs.listed(
-            JobFilter(
-                task_id=wanted.task_id,
-                status=wanted.status,
-                queue=at or None,
-                resource_type=resource_type or None,
-                user_name=wanted.user_name,
-                job_ids=ids,
-                before_id=wanted.before_id,
-                limit=wanted.limit,
-            ),
-            caller,
+        chosen = JobFilter(
+            task_id=wanted.task_id,
+            status=wanted.status,
+            queue=at or None,
+            resource_type=resource_type or None,
+            user_name=wanted.user_name,
+            job_ids=ids,
+            before_id=wanted.before_id,
+            limit=wanted.limit,
         )
+        async with self._database.read() as connection:
+            found = await job_reads.list_jobs(connection, chosen, caller)
         return Envelope(found)
 
     async def get_description(
@@ -123,13 +123,17 @@ class JobApi:
 
         At most 1000 jobs, and as many as have room: `message` names those that are left out.
         """
-        found = await self._jobs.described(described_ids(job_ids), caller)
+        wanted = described_ids(job_ids)
+        async with self._database.read() as connection:
+            found = await job_reads.describe_jobs(connection, wanted, caller)
         return Envelope(found.jobs, left_out(found))
 
     async def by_queue(self, caller: Anyone) -> Response:
         """Jobs per queue, resource type and state: what pilot factories go by."""
         found: dict[str, dict[str, dict[str, int]]] = {}
-        for row in await self._jobs.by_queue():
+        async with self._database.read() as connection:
+            rows = await job_reads.jobs_by_queue(connection)
+        for row in rows:
             found.setdefault(row["queue"], {}).setdefault(row["resource_type"], {})[row["status"]] = row["n_jobs"]
         return Envelope(found)
 
@@ -140,7 +144,8 @@ class JobApi:
         """
         fields = await fields_of(request, IDS)
         ids = job_ids_of(fields.get("job_ids"))
-        states = {one["job_id"]: one for one in await self._jobs.states(ids)}
+        async with self._database.read() as connection:
+            states = {one["job_id"]: one for one in await job_reads.job_states(connection, ids)}
         allowed = [one for one in ids if states[one]["status"] and _may_kill(caller, states[one])]
         async with self._database.begin(reason=f"killed by {caller.name}") as work:
             killed = set(await kill_jobs(work, allowed, f"killed by {caller.name}"))

@@ -13,9 +13,11 @@ from fastapi.responses import Response
 
 from services.job_dispatch.api.body import IDS, fields_of
 from services.job_dispatch.api.job import body_of, described_ids, left_out
-from services.job_dispatch.store.job_reads import MOST_METADATA, JobQueries, may_read
+from services.job_dispatch.store import job_reads
+from services.job_dispatch.store.job_reads import MOST_METADATA, may_read
 from shared.auth import Caller, access, require
 from shared.auth.state_view import WITHHELD
+from shared.db.database import Database
 from shared.model.job_of_client import whole_description
 from shared.model.task_spec_problems import problem
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
@@ -29,8 +31,8 @@ Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "produc
 class ClientJobApi:
     """Reading only."""
 
-    def __init__(self, jobs: JobQueries) -> None:
-        self._jobs = jobs
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def router(self) -> APIRouter:
         router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
@@ -43,7 +45,9 @@ class ClientJobApi:
     async def describe(self, request: Request, caller: Reader) -> Response:
         """Jobs with the names of the client's JobSpec, in the order of the ids; null for unknown ones."""
         fields = await fields_of(request, IDS)
-        found = await self._jobs.described(described_ids(fields.get("job_ids")), caller)
+        wanted = described_ids(fields.get("job_ids"))
+        async with self._database.read() as connection:
+            found = await job_reads.describe_jobs(connection, wanted, caller)
         return Envelope([_told(one) for one in found.jobs], left_out(found))
 
     async def submit(self, request: Request, caller: Submitter) -> Response:
@@ -53,10 +57,11 @@ class ClientJobApi:
 
     async def metadata(self, task_id: Id, caller: Reader) -> Response:
         """What the payloads of a task's finished jobs wrote about themselves, with the names of their outputs."""
-        task = await self._jobs.owner_of_task(task_id)
-        if task is None or not may_read(caller, task):
-            return refused(NOT_FOUND, f"task {task_id} not found")
-        found = await self._jobs.metadata(task_id)
+        async with self._database.read() as connection:
+            task = await job_reads.owner_of_task(connection, task_id)
+            if task is None or not may_read(caller, task):
+                return refused(NOT_FOUND, f"task {task_id} not found")
+            found = await job_reads.metadata_of_task(connection, task_id)
         message = f"only the newest {MOST_METADATA} jobs" if len(found) == MOST_METADATA else ""
         return Envelope(found, message)
 

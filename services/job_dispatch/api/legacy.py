@@ -21,8 +21,9 @@ from services.job_dispatch.api.requests import NO_JOBS, OK, PERMISSION, ROLE, jo
 from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
-from services.job_dispatch.store.job_reads import JobQueries
+from services.job_dispatch.store import job_reads
 from shared.auth import access, caller_of
+from shared.db.database import Database
 from shared.web.refusals import NOT_PERMITTED, count_refused
 
 
@@ -34,7 +35,7 @@ class LegacyApi:
         acquiring: Acquiring,
         reporting: Reporting,
         activity: PilotActivity,
-        jobs: JobQueries,
+        database: Database,
         commanding: Commanding,
         limits: PilotLimits,
     ) -> None:
@@ -42,7 +43,7 @@ class LegacyApi:
         self._acquiring = acquiring
         self._reporting = reporting
         self._activity = activity
-        self._jobs = jobs
+        self._database = database
         self._commanding = commanding
 
     def methods(self) -> list[LegacyMethod]:
@@ -102,7 +103,8 @@ class LegacyApi:
         """States and attempts of the jobs `ids`, each joined by commas."""
         fields = await fields_of(request, IDS) if request.method == "POST" else {}
         job_ids = job_ids_of(request.query_params.getlist("ids") or fields.get("ids"), "ids")
-        states = await self._jobs.states(job_ids)
+        async with self._database.read() as connection:
+            states = await job_reads.job_states(connection, job_ids)
         statuses = ",".join(one["status"] or "notfound" for one in states)
         attempts = ",".join(str(one["attempt_number"] or 0) for one in states)
         return told(request, {"StatusCode": OK, "status": statuses, "attemptNr": attempts})

@@ -29,8 +29,9 @@ from services.job_dispatch.api.requests import FAILED, MOST_REPORTS, NO_JOBS, OK
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.policy.reports import NO_COMMAND, Judgement
-from services.job_dispatch.store.job_reads import JobQueries
+from services.job_dispatch.store import job_reads
 from shared.auth import Caller, access, caller_of
+from shared.db.database import Database
 from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
 from shared.web.json_text import parse_json
@@ -49,14 +50,14 @@ class PilotApi:
         acquiring: Acquiring,
         reporting: Reporting,
         activity: PilotActivity,
-        jobs: JobQueries,
+        database: Database,
         limits: PilotLimits,
     ) -> None:
         self._limits = limits
         self._acquiring = acquiring
         self._reporting = reporting
         self._activity = activity
-        self._jobs = jobs
+        self._database = database
 
     def direct(self) -> dict[str, Direct]:
         """The two calls that are most of all."""
@@ -135,7 +136,8 @@ class PilotApi:
         """Status and attempt of jobs."""
         fields = await fields_of(request, IDS) if request.method == "POST" else {}
         job_ids = job_ids_of(request.query_params.getlist("job_ids") or fields.get("job_ids"))
-        states = await self._jobs.states(job_ids)
+        async with self._database.read() as connection:
+            states = await job_reads.job_states(connection, job_ids)
         data = [
             {
                 "job_id": one["job_id"],

@@ -15,7 +15,6 @@ from shared.auth import Caller
 from shared.auth.access import DETAILS, OWN, Whose
 from shared.auth.reach import Reach
 from shared.auth.state_view import JOB_COLUMNS, WITHHELD, state_of
-from shared.db.database import Database
 from shared.db.queries import Queries
 from shared.model.batches import batches
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
@@ -56,76 +55,67 @@ class Described(NamedTuple):
     left_out: list[int]
 
 
-class JobQueries:
-    """Read only."""
+async def job_states(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Read status, attempt, command and owner of each id, in this order; None where there is no such job."""
+    return [dict(row) for row in await SQL.rows(connection, "job_states", job_ids=list(job_ids))]
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
-    async def states(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Read status, attempt, command and owner of each id, in this order; None where there is no such job."""
-        async with self._database.read() as connection:
-            rows = await SQL.rows(connection, "job_states", job_ids=list(job_ids))
-        return [dict(row) for row in rows]
+async def list_jobs(connection: asyncpg.Connection, wanted: JobFilter, caller: Caller) -> list[dict[str, Any]]:
+    """Read rows of jobs, the newest first."""
+    reach, by_details = Reach.of(caller), wanted.asks_for_details
+    async with connection.transaction(readonly=True):
+        # which index fits depends on which filters are given: a plan for all of them would scan the table
+        await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+        rows = await SQL.rows(
+            connection,
+            "list_jobs",
+            task_id=wanted.task_id,
+            status=wanted.status,
+            queue=wanted.queue,
+            no_queue=CO_JUMBO_QUEUE,
+            resource_type=wanted.resource_type,
+            user_name=wanted.user_name,
+            job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
+            before_id=wanted.before_id,
+            size=wanted.limit,
+            told_only=by_details and not reach.is_all,
+            owner=reach.owner if by_details else None,
+            **reach._asdict(),
+        )
+    return [_as_told({**row, "queue": shown_queue(row["queue"])}, caller) for row in rows]
 
-    async def listed(self, wanted: JobFilter, caller: Caller) -> list[dict[str, Any]]:
-        """Read rows of jobs, the newest first."""
-        reach, by_details = Reach.of(caller), wanted.asks_for_details
-        async with self._database.read() as connection, connection.transaction(readonly=True):
-            # which index fits depends on which filters are given: a plan for all of them would scan the table
-            await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
-            rows = await SQL.rows(
-                connection,
-                "list_jobs",
-                task_id=wanted.task_id,
-                status=wanted.status,
-                queue=wanted.queue,
-                no_queue=CO_JUMBO_QUEUE,
-                resource_type=wanted.resource_type,
-                user_name=wanted.user_name,
-                job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
-                before_id=wanted.before_id,
-                size=wanted.limit,
-                told_only=by_details and not reach.is_all,
-                owner=reach.owner if by_details else None,
-                **reach._asdict(),
-            )
-        return [_as_told({**row, "queue": shown_queue(row["queue"])}, caller) for row in rows]
 
-    async def described(self, job_ids: Sequence[int], caller: Caller) -> Described:
-        """Read specification, row and final report of each id in the order given, as far as there is room."""
-        found, n_bytes = list[dict[str, Any]](), 0
-        listed = await self.listed(JobFilter(job_ids=tuple(job_ids), limit=len(job_ids)), caller)
-        rows = {row["job_id"]: row for row in listed}
-        async with self._database.read() as connection:
-            for some in batches(list(job_ids), READ_TOGETHER):
-                for one in await SQL.rows(connection, "describe_jobs", job_ids=list(some)):
-                    n_bytes += one["n_bytes"]
-                    if n_bytes > MOST_DESCRIBED_BYTES and found:
-                        return Described(found, list(job_ids[len(found) :]))
-                    found.append(_description(rows.get(one["job_id"]), one, caller))
-        return Described(found, [])
+async def describe_jobs(connection: asyncpg.Connection, job_ids: Sequence[int], caller: Caller) -> Described:
+    """Read specification, row and final report of each id in the order given, as far as there is room."""
+    found, n_bytes = list[dict[str, Any]](), 0
+    wanted = JobFilter(job_ids=tuple(job_ids), limit=len(job_ids))
+    rows = {row["job_id"]: row for row in await list_jobs(connection, wanted, caller)}
+    for some in batches(list(job_ids), READ_TOGETHER):
+        for one in await SQL.rows(connection, "describe_jobs", job_ids=list(some)):
+            n_bytes += one["n_bytes"]
+            if n_bytes > MOST_DESCRIBED_BYTES and found:
+                return Described(found, list(job_ids[len(found) :]))
+            found.append(_description(rows.get(one["job_id"]), one, caller))
+    return Described(found, [])
 
-    async def owner_of_task(self, task_id: int) -> dict[str, Any] | None:
-        """Read owner and VO of a task; None where there is none."""
-        async with self._database.read() as connection:
-            row = await SQL.row(connection, "owner_of_task", task_id=task_id)
-        return None if row is None else dict(row)
 
-    async def metadata(self, task_id: int) -> list[dict[str, Any]]:
-        """Read what payloads of finished jobs of a task wrote about themselves, the newest first."""
-        async with self._database.read() as connection:
-            rows = await SQL.rows(connection, "metadata_of_task", task_id=task_id, at_most=MOST_METADATA)
-        return [
-            {"PandaID": row["job_id"], "jobStatus": row["status"], "outFiles": row["outputs"], "metadata": row["found"]}
-            for row in rows
-        ]
+async def owner_of_task(connection: asyncpg.Connection, task_id: int) -> dict[str, Any] | None:
+    """Read owner and VO of a task; None where there is none."""
+    row = await SQL.row(connection, "owner_of_task", task_id=task_id)
+    return None if row is None else dict(row)
 
-    async def by_queue(self) -> list[dict[str, Any]]:
-        """Read jobs and cores per queue, resource type and state, from the statistics."""
-        async with self._database.read() as connection:
-            rows = await SQL.rows(connection, "jobs_by_queue")
-        return [dict(row) for row in rows]
+
+async def metadata_of_task(connection: asyncpg.Connection, task_id: int) -> list[dict[str, Any]]:
+    """Read what payloads of finished jobs of a task wrote about themselves, the newest first."""
+    return [
+        {"PandaID": row["job_id"], "jobStatus": row["status"], "outFiles": row["outputs"], "metadata": row["found"]}
+        for row in await SQL.rows(connection, "metadata_of_task", task_id=task_id, at_most=MOST_METADATA)
+    ]
+
+
+async def jobs_by_queue(connection: asyncpg.Connection) -> list[dict[str, Any]]:
+    """Read jobs and cores per queue, resource type and state, from the statistics."""
+    return [dict(row) for row in await SQL.rows(connection, "jobs_by_queue")]
 
 
 def may_read(caller: Caller, row: Mapping[str, Any]) -> bool:
