@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import Claims
@@ -28,33 +28,33 @@ from services.job_dispatch.acquire.upkeep import Upkeep, UpkeepNews
 from services.job_dispatch.acquire.waiting import ClaimLimits
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.api.acquiring import Acquiring
-from services.job_dispatch.api.advert import AdvertApi
+from services.job_dispatch.api.advert import advert_routes
 from services.job_dispatch.api.body import BODY_SIZES, IDS
 from services.job_dispatch.api.body_sizes import BodySizes
 from services.job_dispatch.api.call_limits import PilotLimits
-from services.job_dispatch.api.debugging import DebugApi
-from services.job_dispatch.api.event_ranges import EventRangesApi
-from services.job_dispatch.api.factory import FactoryApi
+from services.job_dispatch.api.debugging import debug_routes
+from services.job_dispatch.api.event_ranges import range_methods, range_routes
+from services.job_dispatch.api.factory import factory_routes
 from services.job_dispatch.api.failures import COUNT_REFUSAL
-from services.job_dispatch.api.job import JobApi
-from services.job_dispatch.api.job_of_client import ClientJobApi
+from services.job_dispatch.api.job import job_routes
+from services.job_dispatch.api.job_of_client import client_job_routes
 from services.job_dispatch.api.legacy import LegacyApi
-from services.job_dispatch.api.legacy_credentials import LegacyCredentials
+from services.job_dispatch.api.legacy_credentials import credential_methods, renewal_routes
+from services.job_dispatch.api.legacy_methods import LegacyMethod
 from services.job_dispatch.api.pilot import PilotApi
-from services.job_dispatch.api.priorities import PriorityApi
+from services.job_dispatch.api.priorities import priority_routes
 from services.job_dispatch.api.relays import relays
-from services.job_dispatch.api.secrets import SecretsApi
+from services.job_dispatch.api.secrets import secret_routes
 from services.job_dispatch.api.sources import SignedSources
-from services.job_dispatch.api.task_queues import TaskQueueApi
+from services.job_dispatch.api.task_queues import task_queue_routes
 from services.job_dispatch.api.web import make_web
-from services.job_dispatch.api.worker_nodes import WorkerNodes
+from services.job_dispatch.api.worker_nodes import worker_node_routes
 from services.job_dispatch.coalescing import CoalescerLimits
 from services.job_dispatch.environment import DispatchSettings, keyring_of
 from services.job_dispatch.handlers import Handlers, NewsHandlers
 from services.job_dispatch.lifecycle.balancing import Balancing
 from services.job_dispatch.lifecycle.cap_room import CapRoom
 from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
-from services.job_dispatch.lifecycle.commanding import Commanding
 from services.job_dispatch.lifecycle.event_ranges import EventRanges
 from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
@@ -83,7 +83,6 @@ from shared.events import (
 )
 from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
-from shared.web.json_route import add_routes
 
 #: paths whose bodies are lists of jobs
 TAKES_IDS = ("kill", "get_description", "get_description_incl_archive")
@@ -168,11 +167,15 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         for one in (reporting, activity, claims, reads):
             await one.close()
 
-    credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory, keyring)
-    web = _web(database, parameters, acquiring, reporting, activity, credentials, call_limits)
-    adverts, orders = AdvertApi(database, sites, parameters, grid), TaskQueueApi(database, queues.orders.copy)
-    for api in (adverts, PriorityApi(database, reordering), orders, SecretsApi(database, keyring)):
-        add_routes(web, api.router())
+    credentials = credential_methods(database, grid, parameters, settings.credentials_directory, keyring)
+    routers = [
+        renewal_routes(parameters),
+        advert_routes(database, sites, parameters, grid),
+        priority_routes(database, reordering),
+        task_queue_routes(database, queues.orders.copy),
+        secret_routes(database, keyring),
+    ]
+    web = _web(database, parameters, acquiring, reporting, activity, call_limits, credentials, routers)
     caps, balancing = UserCaps(parameters), Balancing(reordering)
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
     service = Service(
@@ -204,27 +207,27 @@ def _web(
     acquiring: Acquiring,
     reporting: Reporting,
     activity: PilotActivity,
-    credentials: LegacyCredentials,
     limits: PilotLimits,
+    credentials: Sequence[LegacyMethod],
+    routers: Sequence[APIRouter],
 ) -> FastAPI:
-    """Both interfaces of pilots, and what people ask about jobs."""
-    commanding = Commanding(database)
+    """Both interfaces of pilots, and what people ask and order."""
     pilots = PilotApi(acquiring, reporting, activity, database, limits)
-    routes = [*pilots.routes(), *WorkerNodes(database).routes()]
-    legacy = LegacyApi(acquiring, reporting, activity, database, commanding, limits)
-    ranges = EventRangesApi(EventRanges(database, parameters))
-    methods = [*legacy.methods(), *credentials.methods(), *ranges.methods(), *relays()]
-    web = make_web(routes, methods, JobApi(database), pilots.direct())
+    legacy = LegacyApi(acquiring, reporting, activity, database, limits)
+    ranges = EventRanges(database, parameters)
+    routes = [*pilots.routes(), *worker_node_routes(database)]
+    methods = [*legacy.methods(), *credentials, *range_methods(ranges), *relays()]
+    for_people = [
+        job_routes(database),
+        range_routes(ranges),
+        client_job_routes(database),
+        factory_routes(activity),
+        debug_routes(database),
+        *routers,
+    ]
+    web = make_web(routes, methods, pilots.direct(), for_people)
     setattr(web.state, BODY_SIZES, BodySizes(parameters).of)
     setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
-    add_routes(
-        web,
-        ranges.router(),
-        ClientJobApi(database).router(),
-        FactoryApi(activity).router(),
-        DebugApi(database, commanding).router(),
-        credentials.router(),
-    )
     return web
 
 

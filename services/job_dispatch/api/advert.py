@@ -78,43 +78,28 @@ class SiteAdvertisement(RequestFields):
         return {**self.Attributes, **{name: value for name, value in stated.items() if value is not None}}
 
 
-class AdvertApi:
-    """Takes advertisements; jobs are handed out under them from then on."""
+def advert_routes(database: Database, sites: SiteRequirements, parameters: Parameters, grid: KnownGrid) -> APIRouter:
+    """Make the route that takes advertisements; jobs are handed out under them from then on."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/site", tags=["sites"])
 
-    def __init__(self, database: Database, sites: SiteRequirements, parameters: Parameters, grid: KnownGrid) -> None:
-        self._database = database
-        self._grid = grid
-        self._parameters = parameters
-        self._sites = sites
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/site", tags=["sites"])
-        body = {"content": {"application/json": {"schema": SiteAdvertisement.model_json_schema()}}, "required": True}
-        extra = {"requestBody": body}
-        router.add_api_route("/advertise", self.advertise, methods=["POST"], openapi_extra=extra)
-        return router
-
-    async def advertise(
-        self,
-        request: Request,
-        caller: Annotated[Caller, Depends(ADVERTISER)],
-    ) -> Response:
+    @router.post("/advertise", openapi_extra=_BODY)
+    async def advertise(request: Request, caller: Annotated[Caller, Depends(ADVERTISER)]) -> Response:
         """Replace the site's advertisement; it is believed for five minutes.
 
         CurMatches starts again at CurrentJobs.
         """
         advert = parse(SiteAdvertisement, await fields_of(request, HEARTBEAT))
-        named = self._parameters.read(ADVERTISERS)
         # an advertisement holds for the jobs of every VO
-        if not access.produces_for_all(caller, ()) and not is_named(named, advert.Site, caller.name):
+        named = is_named(parameters.read(ADVERTISERS), advert.Site, caller.name)
+        if not named and not access.produces_for_all(caller, ()):
             text = f"{caller.name} may not advertise {advert.Site}: job_dispatch.ADVERTISERS does not name them for it"
             return Envelope({"StatusCode": ROLE}, text, success=False, status_code=403)
-        async with self._database.read() as connection:
-            known = advert.Site in (await self._grid.grid(connection)).sites
+        async with database.read() as connection:
+            known = advert.Site in (await grid.grid(connection)).sites
         if not known:
             said = f"Site: value {advert.Site!r} is not allowed; allowed: a site of the grid"
             return refused(BAD_REQUEST, problems=[FieldProblem("Site", repr(advert.Site), "a site of the grid", said)])
-        async with self._database.begin(reason=f"advertised by {caller.name}") as work:
+        async with database.begin(reason=f"advertised by {caller.name}") as work:
             expires_at = work.now + ADVERTISED_EVERY
             await adverts.advertise(
                 work.connection,
@@ -124,6 +109,12 @@ class AdvertApi:
                 advertisement=advert.advertisement(),
                 expires_at=expires_at,
             )
-        async with self._database.read() as connection:
-            await self._sites.refresh(connection)
+        async with database.read() as connection:
+            await sites.refresh(connection)
         return Envelope({"Site": advert.Site, "expires_at": expires_at.isoformat()})
+
+    return router
+
+
+_SCHEMA = SiteAdvertisement.model_json_schema()
+_BODY = {"requestBody": {"content": {"application/json": {"schema": _SCHEMA}}, "required": True}}

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, job_ids_of, parse
-from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
+from services.job_dispatch.lifecycle.commanding import CommandNotAllowed, NotLive, leave_command
 from services.job_dispatch.policy.pilot_commands import DEBUG, DEBUG_OFF, told_to_pilot
 from services.job_dispatch.store.job_reads import may_read_output
 from services.job_dispatch.store.progress import SQL
@@ -57,56 +57,53 @@ class SetDebugMode(RequestFields):
         return DEBUG if self.mode is not False else DEBUG_OFF
 
 
-class DebugApi:
-    """Commands of debug mode for the owner, the pilot of the job, production and operators.
+def debug_routes(database: Database) -> APIRouter:
+    """Make the routes of debug mode and of the other commands for pilots.
 
-    The other commands for production and operators; the output for who may read the job's specification. Of a job that
-    carries its owner's secrets the output, and debug mode, are for the owner alone and its pilot.
+    Commands of debug mode for the owner, the pilot of the job, production and operators. The other commands for
+    production and operators; the output for who may read the job's specification. Of a job that carries its owner's
+    secrets the output, and debug mode, are for the owner alone and its pilot.
     """
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
 
-    def __init__(self, database: Database, commanding: Commanding) -> None:
-        self._database = database
-        self._commanding = commanding
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
-        router.add_api_route("/job/set_command", self.set_command, methods=["POST"], openapi_extra=_COMMAND_BODY)
-        router.add_api_route("/job/set_debug_mode", self.set_debug_mode, methods=["POST"], openapi_extra=_MODE_BODY)
-        router.add_api_route("/job/get_stdout", self.get_stdout, methods=["GET"])
-        return router
-
-    async def set_command(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+    @router.post("/job/set_command", openapi_extra=_COMMAND_BODY)
+    async def set_command(request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
         """Leave a command for the pilot that has the job; it is told with every reply until it is taken back."""
         wanted = parse(SetCommand, await fields_of(request, HEARTBEAT))
-        return await self._told(caller, wanted.job_id, wanted.command)
+        return await _told(database, caller, wanted.job_id, wanted.command)
 
-    async def set_debug_mode(self, request: Request, caller: Annotated[Caller, Depends(DEBUGGER)]) -> Response:
+    @router.post("/job/set_debug_mode", openapi_extra=_MODE_BODY)
+    async def set_debug_mode(request: Request, caller: Annotated[Caller, Depends(DEBUGGER)]) -> Response:
         """Turn debug mode on or off: the pilot sends the end of its output with frequent reports."""
         wanted = parse(SetDebugMode, await fields_of(request, HEARTBEAT))
-        return await self._told(caller, wanted.job_id, wanted.command)
+        return await _told(database, caller, wanted.job_id, wanted.command)
 
-    async def _told(self, caller: Caller, job_id: int, command: str | None) -> Response:
-        try:
-            await self._commanding.command(caller, job_id, command)
-        except NotLive as error:
-            return refused(NOT_FOUND, str(error))
-        except CommandNotAllowed as error:
-            return refused(NOT_PERMITTED, str(error))
-        said = f"job {job_id}: its pilot is told: {command}" if command else f"job {job_id}: no command any more"
-        return Envelope(said, said)
-
-    async def get_stdout(self, job_id: str, caller: Annotated[Caller, Depends(READER)]) -> Response:
+    @router.get("/job/get_stdout")
+    async def get_stdout(job_id: str, caller: Annotated[Caller, Depends(READER)]) -> Response:
         """The end of the payload's output as the pilot sent it last, and when."""
         wanted, *more = job_ids_of(job_id, "job_id")
         if more:
             allowed = "one id is"
             said = f"job_id: value {job_id!r} is not allowed; {allowed}"
             raise BadRequest(INVALID, [FieldProblem("job_id", job_id, allowed, said)])
-        async with self._database.read() as connection:
+        async with database.read() as connection:
             row = await SQL.row(connection, "stdout", job_id=wanted)
         if row is None or not may_read_output(caller, dict(row)):
             return refused(NOT_FOUND, f"job {wanted}: there is no output; its owner may set it into debug mode")
         return Envelope({"job_id": wanted, "stdout": row["stdout"], "reported_at": row["reported_at"]})
+
+    return router
+
+
+async def _told(database: Database, caller: Caller, job_id: int, command: str | None) -> Response:
+    try:
+        await leave_command(database, caller, job_id, command)
+    except NotLive as error:
+        return refused(NOT_FOUND, str(error))
+    except CommandNotAllowed as error:
+        return refused(NOT_PERMITTED, str(error))
+    said = f"job {job_id}: its pilot is told: {command}" if command else f"job {job_id}: no command any more"
+    return Envelope(said, said)
 
 
 _COMMAND_BODY = body_of({"job_id": 1001, "command": "debug"}, SetCommand.model_json_schema())

@@ -35,80 +35,67 @@ PILOTS = require(access.PILOTS, "user", "pilot", "production", right="modify")
 READER = require(access.PILOTS)
 
 
-class EventRangesApi:
-    """The calls of both interfaces."""
+def range_methods(ranges: EventRanges) -> list[LegacyMethod]:
+    """Make the methods of published pilots."""
 
-    def __init__(self, ranges: EventRanges) -> None:
-        self._ranges = ranges
-
-    def methods(self) -> list[LegacyMethod]:
-        """Those of published pilots."""
-        pilots = ("user", "pilot", "production")
-        return [
-            LegacyMethod(
-                "getEventRanges", ("POST",), self.get_event_ranges, always_json, access.PILOTS, pilots, right="modify"
-            ),
-            LegacyMethod(
-                "updateEventRanges", ("POST",), self.update_ranges, sent_again, access.PILOTS, pilots, right="modify"
-            ),
-        ]
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/event", tags=["event ranges"])
-        for name, method, body in (
-            ("acquire_event_ranges", self.acquire, _ACQUIRE),
-            ("update_event_ranges", self.update, _UPDATE),
-            ("update_single_event_range", self.update_single, _SINGLE),
-        ):
-            router.add_api_route(f"/{name}", method, methods=["POST"], openapi_extra=body)
-        router.add_api_route("/get_available_event_range_count", self.available, methods=["GET"])
-        router.add_api_route("/get_event_range_statuses", self.statuses, methods=["GET"])
-        return router
-
-    async def get_event_ranges(self, request: Request) -> Response:
+    async def get_event_ranges(request: Request) -> Response:
         """Ranges for a job of the caller; an empty list when all are taken."""
         wanted = parse(AcquireEventRanges, await fields_of(request, ACQUIRE))
         try:
-            found = await self._ranges.acquire(caller_of(request), wanted.job_id, wanted.task_id, wanted.n_ranges)
+            found = await ranges.acquire(caller_of(request), wanted.job_id, wanted.task_id, wanted.n_ranges)
         except NotTheJobs as error:
             count_refused(request.scope, [NOT_PERMITTED])
             return told(request, {"StatusCode": INVALID, "errorDialog": str(error), "eventRanges": []})
         return told(request, {"StatusCode": OK, "eventRanges": [_as_told(one) for one in found]})
 
-    async def update_ranges(self, request: Request) -> Response:
+    async def update_ranges(request: Request) -> Response:
         """Reports on ranges: `Returns` for each, `Command` for the pilots of their jobs."""
-        answers = await self._reported(request)
+        answers = await _reported(ranges, request)
         return told(request, {"StatusCode": OK, "Returns": answers.told, "Command": _commands(answers)})
 
-    async def _reported(self, request: Request) -> RangeAnswers:
-        wanted = parse(UpdateEventRanges, await fields_of(request, REPORT))
-        reports = await asyncio.to_thread(reports_of, wanted.event_ranges)
-        return await self._ranges.report(caller_of(request), reports, wanted.version)
+    pilots = ("user", "pilot", "production")
+    return [
+        LegacyMethod("getEventRanges", ("POST",), get_event_ranges, always_json, access.PILOTS, pilots, right="modify"),
+        LegacyMethod("updateEventRanges", ("POST",), update_ranges, sent_again, access.PILOTS, pilots, right="modify"),
+    ]
 
-    async def acquire(self, request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
+
+def range_routes(ranges: EventRanges) -> APIRouter:
+    """Make the routes below /api/v1/event."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/event", tags=["event ranges"])
+
+    @router.post("/acquire_event_ranges", openapi_extra=_ACQUIRE)
+    async def acquire(request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
         """Take ranges of a job's input that nobody has; an empty list when all are taken."""
         wanted = parse(AcquireEventRanges, await fields_of(request, ACQUIRE))
         try:
-            found = await self._ranges.acquire(caller, wanted.job_id, wanted.task_id, wanted.n_ranges)
+            found = await ranges.acquire(caller, wanted.job_id, wanted.task_id, wanted.n_ranges)
         except NotTheJobs as error:
             return refused(INVALID, str(error))
         return Envelope([_as_told(one) for one in found])
 
-    async def update(self, request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
+    @router.post("/update_event_ranges", openapi_extra=_UPDATE)
+    async def update(request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
         """Report ranges: `Returns` true, false or null (skipped) for each, `Commands` by job."""
-        answers = await self._reported(request)
+        answers = await _reported(ranges, request)
         message = "; ".join(answers.reasons[:20])
         return Envelope({"Returns": answers.told, "Commands": _commands(answers)}, message)
 
-    async def update_single(self, request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
+    @router.post("/update_single_event_range", openapi_extra=_SINGLE)
+    async def update_single(request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
         """Report one range; `Command` for the pilot of its job, null where there is none."""
         wanted = parse(UpdateSingleEventRange, await fields_of(request, HEARTBEAT))
-        answers = await self._ranges.report(caller, [wanted.report], 0)
+        answers = await ranges.report(caller, [wanted.report], 0)
         data = {"Command": next(iter(answers.commands.values()), None)}
         return refused(data, answers.reasons[0]) if answers.told == [False] else Envelope(data)
 
+    _add_questions(router, ranges)
+    return router
+
+
+def _add_questions(router: APIRouter, ranges: EventRanges) -> None:
+    @router.get("/get_available_event_range_count")
     async def available(
-        self,
         caller: Annotated[Caller, Depends(PILOTS)],
         job_id: str,
         task_id: str | None = None,
@@ -117,19 +104,26 @@ class EventRangesApi:
         """How many ranges a job of the caller could be given now."""
         wanted = parse(AcquireEventRanges, {"job_id": job_id, "task_id": task_id, "jobset_id": jobset_id})
         try:
-            return Envelope(await self._ranges.available(caller, wanted.job_id, wanted.task_id))
+            return Envelope(await ranges.available(caller, wanted.job_id, wanted.task_id))
         except NotTheJobs as error:
             return refused(INVALID, str(error))
 
+    @router.get("/get_event_range_statuses")
     async def statuses(
-        self, job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(READER)]
+        job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(READER)]
     ) -> Response:
         """States of the ranges that jobs have or had, by job and range."""
         found: dict[str, dict[str, dict[str, Any]]] = {}
-        for one in await self._ranges.states(caller, pairs_of(job_task_ids)):
+        for one in await ranges.states(caller, pairs_of(job_task_ids)):
             state = {"status": one.status, "error": one.error_code, "dialog": one.error_diag}
             found.setdefault(str(one.range_id.job_id), {})[str(one.range_id)] = state
         return Envelope(found)
+
+
+async def _reported(ranges: EventRanges, request: Request) -> RangeAnswers:
+    wanted = parse(UpdateEventRanges, await fields_of(request, REPORT))
+    reports = await asyncio.to_thread(reports_of, wanted.event_ranges)
+    return await ranges.report(caller_of(request), reports, wanted.version)
 
 
 def _as_told(one: TakenRange) -> dict[str, Any]:

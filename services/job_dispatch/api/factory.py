@@ -5,6 +5,7 @@ For production of all the VOs of a queue, and for pilots that the configuration 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -59,24 +60,18 @@ class Worker(RequestFields):
     n_cores: Annotated[int, BeforeValidator(_cores), Field(alias="nCore")] = 1
 
 
-class FactoryApi:
-    """Each worker has its own answer: what is odd in one costs that one."""
+def factory_routes(activity: PilotActivity) -> APIRouter:
+    """Make the route where each worker has its own answer: what is odd in one costs that one."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/harvester", tags=["harvester"])
 
-    def __init__(self, activity: PilotActivity) -> None:
-        self._activity = activity
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/harvester", tags=["harvester"])
-        router.add_api_route("/update_workers", self.update_workers, methods=["POST"], openapi_extra=_BODY)
-        return router
-
-    async def update_workers(self, request: Request, caller: Annotated[Caller, Depends(FACTORIES)]) -> Response:
+    @router.post("/update_workers", openapi_extra=_BODY)
+    async def update_workers(request: Request, caller: Annotated[Caller, Depends(FACTORIES)]) -> Response:
         """States of many workers; true for each that was noted, in the order they came."""
         wanted = parse(UpdateWorkers, await fields_of(request, BODY))
         sent = _list_of(wanted.workers)
         read = [_read(one) for one in sent]
-        workers = [one for one in read if isinstance(one, Worker) and await self._activity.knows(one.queue)]
-        vos = await self._activity.vos_of({one.queue for one in workers}) if workers else {}
+        workers = [one for one in read if isinstance(one, Worker) and await activity.knows(one.queue)]
+        vos = await activity.vos_of({one.queue for one in workers}) if workers else {}
         told = [
             WorkerStatus(
                 wanted.harvester_id, one.worker_id, one.queue, one.status, caller.name,
@@ -85,24 +80,28 @@ class FactoryApi:
             )
             for one in workers
         ]  # fmt: skip
-        noted = await self._activity.workers(told)
+        noted = await activity.workers(told)
         answers = [isinstance(one, Worker) and (wanted.harvester_id, one.worker_id) in noted for one in read]
-        said = [*self._reasons(read, answers), *_odd_cores(sent, read)]
+        said = [*_reasons(read, answers, activity.known_queues), *_odd_cores(sent, read)]
         return Envelope(answers, "; ".join(said[:20]))
 
-    def _reasons(self, read: list[Worker | str], answers: list[bool]) -> list[str]:
-        found = []
-        for one, is_noted in zip(read, answers, strict=True):
-            if isinstance(one, str):
-                found.append(one)
-            elif not is_noted and one.queue not in self._activity.known_queues:
-                found.append(f"worker {one.worker_id}: there is no queue {one.queue!r}")
-            elif not is_noted:
-                found.append(
-                    f"worker {one.worker_id}: job_dispatch.REPORTERS does not name the caller for {one.queue}, and it "
-                    "is not production of all the VOs of that queue, or the worker is of another VO"
-                )
-        return found
+    return router
+
+
+def _reasons(read: list[Worker | str], answers: list[bool], known_queues: Container[str]) -> list[str]:
+    """Why workers were not noted."""
+    found = []
+    for one, is_noted in zip(read, answers, strict=True):
+        if isinstance(one, str):
+            found.append(one)
+        elif not is_noted and one.queue not in known_queues:
+            found.append(f"worker {one.worker_id}: there is no queue {one.queue!r}")
+        elif not is_noted:
+            found.append(
+                f"worker {one.worker_id}: job_dispatch.REPORTERS does not name the caller for {one.queue}, and it "
+                "is not production of all the VOs of that queue, or the worker is of another VO"
+            )
+    return found
 
 
 def _odd_cores(sent: list[Any], read: list[Worker | str]) -> list[str]:

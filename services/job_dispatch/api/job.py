@@ -47,39 +47,41 @@ class ListJobs(RequestFields):
     limit: Annotated[int, Page(MOST_ROWS)] = 100
 
 
-class JobApi:
-    """States for any caller; places, specifications and reports for those whom the rule DETAILS names.
+def job_routes(database: Database) -> APIRouter:
+    """Make the routes of people and their tools.
 
-    Kill for the owner, production of the VO and operators.
+    States for any caller; places, specifications and reports for those whom the rule DETAILS names. Kill for the owner,
+    production of the VO and operators.
     """
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
+    _add_questions(router, database)
+    _add_kill(router, database)
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    @router.get("/statistics/active_job_stats_by_site")
+    async def by_queue(caller: Anyone) -> Response:
+        """Jobs per queue, resource type and state: what pilot factories go by."""
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        async with database.read() as connection:
+            rows = await job_reads.jobs_by_queue(connection)
+        for row in rows:
+            found.setdefault(row["queue"], {}).setdefault(row["resource_type"], {})[row["status"]] = row["n_jobs"]
+        return Envelope(found)
 
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
-        router.add_api_route("/job/get_status", self.get_status, methods=["GET"])
-        router.add_api_route("/job/list", self.list_jobs, methods=["GET"])
-        router.add_api_route("/job/get_description", self.get_description, methods=["GET"])
-        router.add_api_route("/job/get_description_incl_archive", self.get_description, methods=["GET"])
-        router.add_api_route("/job/kill", self.kill, methods=["POST"], openapi_extra=_KILL_BODY)
-        router.add_api_route("/statistics/active_job_stats_by_site", self.by_queue, methods=["GET"])
-        return router
+    return router
 
-    async def get_status(
-        self,
-        job_ids: Annotated[list[str], Query()],
-        caller: Anyone,
-    ) -> Response:
+
+def _add_questions(router: APIRouter, database: Database) -> None:
+    @router.get("/job/get_status")
+    async def get_status(job_ids: Annotated[list[str], Query()], caller: Anyone) -> Response:
         """Status, attempt and VO of each job in the order of the ids; to its readers owner and command."""
         wanted = job_ids_of(job_ids)
-        async with self._database.read() as connection:
+        async with database.read() as connection:
             states = await job_reads.job_states(connection, wanted)
         shown = [one if one["status"] and may_read(caller, one) else {**one, **_UNTOLD} for one in states]
         return Envelope([{**one, "status": one["status"] or "not found"} for one in shown])
 
+    @router.get("/job/list")
     async def list_jobs(
-        self,
         caller: Reader,
         task_id: str | None = None,
         status: str | None = None,
@@ -97,57 +99,53 @@ class JobApi:
             "task_id": task_id, "status": status, "queue": queue, "user_name": user_name, "before_id": before_id,
             "limit": limit,
         }  # fmt: skip
-        wanted = parse(ListJobs, {key: value for key, value in given.items() if value not in (None, "None")})
-        ids = tuple(job_ids_of(job_ids)) if job_ids else None
-        at, _, resource_type = (wanted.queue or "").partition("/")
-        chosen = JobFilter(
-            task_id=wanted.task_id,
-            status=wanted.status,
-            queue=at or None,
-            resource_type=resource_type or None,
-            user_name=wanted.user_name,
-            job_ids=ids,
-            before_id=wanted.before_id,
-            limit=wanted.limit,
-        )
-        async with self._database.read() as connection:
-            found = await job_reads.list_jobs(connection, chosen, caller)
+        wanted = _filter_of(given, job_ids)
+        async with database.read() as connection:
+            found = await job_reads.list_jobs(connection, wanted, caller)
         return Envelope(found)
 
-    async def get_description(
-        self,
-        job_ids: Annotated[list[str], Query()],
-        caller: Reader,
-    ) -> Response:
+    @router.get("/job/get_description_incl_archive")
+    @router.get("/job/get_description")
+    async def get_description(job_ids: Annotated[list[str], Query()], caller: Reader) -> Response:
         """Specification, state and reports of each job that the caller may read; of others the state.
 
         At most 1000 jobs, and as many as have room: `message` names those that are left out.
         """
         wanted = described_ids(job_ids)
-        async with self._database.read() as connection:
+        async with database.read() as connection:
             found = await job_reads.describe_jobs(connection, wanted, caller)
         return Envelope(found.jobs, left_out(found))
 
-    async def by_queue(self, caller: Anyone) -> Response:
-        """Jobs per queue, resource type and state: what pilot factories go by."""
-        found: dict[str, dict[str, dict[str, int]]] = {}
-        async with self._database.read() as connection:
-            rows = await job_reads.jobs_by_queue(connection)
-        for row in rows:
-            found.setdefault(row["queue"], {}).setdefault(row["resource_type"], {})[row["status"]] = row["n_jobs"]
-        return Envelope(found)
 
-    async def kill(self, request: Request, caller: Killer) -> Response:
+def _filter_of(given: Mapping[str, str | None], job_ids: list[str] | None) -> JobFilter:
+    """Which jobs to list. Raises BadRequest."""
+    wanted = parse(ListJobs, {key: value for key, value in given.items() if value not in (None, "None")})
+    at, _, resource_type = (wanted.queue or "").partition("/")
+    return JobFilter(
+        task_id=wanted.task_id,
+        status=wanted.status,
+        queue=at or None,
+        resource_type=resource_type or None,
+        user_name=wanted.user_name,
+        job_ids=tuple(job_ids_of(job_ids)) if job_ids else None,
+        before_id=wanted.before_id,
+        limit=wanted.limit,
+    )
+
+
+def _add_kill(router: APIRouter, database: Database) -> None:
+    @router.post("/job/kill", openapi_extra=_KILL_BODY)
+    async def kill(request: Request, caller: Killer) -> Response:
         """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report.
 
         The list comes as a success even if nothing was killed: the client shows no list of an answer that is none.
         """
         fields = await fields_of(request, IDS)
         ids = job_ids_of(fields.get("job_ids"))
-        async with self._database.read() as connection:
+        async with database.read() as connection:
             states = {one["job_id"]: one for one in await job_reads.job_states(connection, ids)}
         allowed = [one for one in ids if states[one]["status"] and _may_kill(caller, states[one])]
-        async with self._database.begin(reason=f"killed by {caller.name}") as work:
+        async with database.begin(reason=f"killed by {caller.name}") as work:
             killed = set(await kill_jobs(work, allowed, f"killed by {caller.name}"))
             target = "job " + ",".join(map(str, ids[:20]))
             details = {"killed": sorted(killed), "code": fields.get("code")}

@@ -28,42 +28,38 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
 
 
-class ClientJobApi:
-    """Reading only."""
+def client_job_routes(database: Database) -> APIRouter:
+    """Make the routes that read, and the one that says where jobs come from."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
-        for name in ("get_description", "get_description_incl_archive"):
-            router.add_api_route(f"/job/{name}", self.describe, methods=["POST"], openapi_extra=_IDS_BODY)
-        router.add_api_route("/job/submit", self.submit, methods=["POST"])
-        router.add_api_route("/job/get_metadata_for_analysis_jobs", self.metadata, methods=["GET"])
-        return router
-
-    async def describe(self, request: Request, caller: Reader) -> Response:
+    @router.post("/job/get_description_incl_archive", openapi_extra=_IDS_BODY)
+    @router.post("/job/get_description", openapi_extra=_IDS_BODY)
+    async def describe(request: Request, caller: Reader) -> Response:
         """Jobs with the names of the client's JobSpec, in the order of the ids; null for unknown ones."""
         fields = await fields_of(request, IDS)
         wanted = described_ids(fields.get("job_ids"))
-        async with self._database.read() as connection:
+        async with database.read() as connection:
             found = await job_reads.describe_jobs(connection, wanted, caller)
         return Envelope([_told(one) for one in found.jobs], left_out(found))
 
-    async def submit(self, request: Request, caller: Submitter) -> Response:
+    @router.post("/job/submit")
+    async def submit(request: Request, caller: Submitter) -> Response:
         """Refused: jobs are made of tasks."""
         said = "jobs are made of tasks here; allowed: a task for task/submit"
         return refused(BAD_REQUEST, problems=[problem("jobs", None, said)])
 
-    async def metadata(self, task_id: Id, caller: Reader) -> Response:
+    @router.get("/job/get_metadata_for_analysis_jobs")
+    async def metadata(task_id: Id, caller: Reader) -> Response:
         """What the payloads of a task's finished jobs wrote about themselves, with the names of their outputs."""
-        async with self._database.read() as connection:
+        async with database.read() as connection:
             task = await job_reads.owner_of_task(connection, task_id)
             if task is None or not may_read(caller, task):
                 return refused(NOT_FOUND, f"task {task_id} not found")
             found = await job_reads.metadata_of_task(connection, task_id)
         message = f"only the newest {MOST_METADATA} jobs" if len(found) == MOST_METADATA else ""
         return Envelope(found, message)
+
+    return router
 
 
 def _told(one: Mapping[str, Any]) -> dict[str, Any] | None:

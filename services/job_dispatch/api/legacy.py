@@ -18,7 +18,7 @@ from services.job_dispatch.api.legacy_answers import always_json, as_text, flat,
 from services.job_dispatch.api.legacy_methods import LegacyMethod
 from services.job_dispatch.api.reported import note_worker, report_of
 from services.job_dispatch.api.requests import NO_JOBS, OK, PERMISSION, ROLE, job_ids_of, parse
-from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
+from services.job_dispatch.lifecycle.commanding import CommandNotAllowed, NotLive, leave_command
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store import job_reads
@@ -36,7 +36,6 @@ class LegacyApi:
         reporting: Reporting,
         activity: PilotActivity,
         database: Database,
-        commanding: Commanding,
         limits: PilotLimits,
     ) -> None:
         self._limits = limits
@@ -44,7 +43,6 @@ class LegacyApi:
         self._reporting = reporting
         self._activity = activity
         self._database = database
-        self._commanding = commanding
 
     def methods(self) -> list[LegacyMethod]:
         """For pilots and production, for users about their own jobs."""
@@ -113,7 +111,7 @@ class LegacyApi:
         """Debug mode on or off: the text "Succeeded", or the reason."""
         wanted = parse(SetDebugMode, await fields_of(request, HEARTBEAT))
         try:
-            await self._commanding.command(caller_of(request), wanted.job_id, wanted.command)
+            await leave_command(self._database, caller_of(request), wanted.job_id, wanted.command)
         except (NotLive, CommandNotAllowed) as error:
             count_refused(request.scope, [NOT_PERMITTED])
             return as_text(UnansweredRequest(PERMISSION, str(error)))

@@ -35,25 +35,15 @@ class ChangePriority(RequestFields):
     priority: Annotated[int, Field(strict=True, ge=LOWEST, le=HIGHEST)]
 
 
-class PriorityApi:
-    """For the job's owner up to what the owner's class allows, for production and operators any priority."""
+def priority_routes(database: Database, reordering: Reordering) -> APIRouter:
+    """Make the route: owners up to what their class allows, production and operators any priority."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
 
-    def __init__(self, database: Database, reordering: Reordering) -> None:
-        self._database, self._reordering = database, reordering
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
-        router.add_api_route("/job/change_priority", self.change_priority, methods=["POST"], openapi_extra=_BODY)
-        return router
-
-    async def change_priority(
-        self,
-        request: Request,
-        caller: Commander,
-    ) -> Response:
+    @router.post("/job/change_priority", openapi_extra=_BODY)
+    async def change_priority(request: Request, caller: Commander) -> Response:
         """Give a waiting job another priority; every dispatcher hands it out by that one from now on."""
         wanted = parse(ChangePriority, await fields_of(request, HEARTBEAT))
-        async with self._database.begin(reason=f"priority changed by {caller.name}") as work:
+        async with database.begin(reason=f"priority changed by {caller.name}") as work:
             row = await SQL.row(work.connection, "owner_of_job", job_id=wanted.job_id)
             if row is None:
                 return refused(NOT_FOUND, f"job {wanted.job_id} is not live")
@@ -64,12 +54,14 @@ class PriorityApi:
                 most = most_priority(row["grid_pref"], has_group=bool(row["working_group"]))
                 if wanted.priority > most:
                     return refused(NOT_PERMITTED, f"priority: value {wanted.priority}: at most {most} is allowed")
-            changed = await self._reordering.set_priorities(work, {wanted.job_id: wanted.priority})
+            changed = await reordering.set_priorities(work, {wanted.job_id: wanted.priority})
             if not changed and row["current_priority"] != wanted.priority:
                 return refused(IRRELEVANT, f"job {wanted.job_id} does not wait any more")
             details = {"priority": wanted.priority, "before": row["current_priority"]}
             await store.audit(work.connection, caller, "job/change_priority", f"job {wanted.job_id}", details)
         return Envelope({"job_id": wanted.job_id, "priority": wanted.priority})
+
+    return router
 
 
 _BODY = body_of({"job_id": 1001, "priority": 900}, ChangePriority.model_json_schema())

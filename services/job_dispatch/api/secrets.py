@@ -5,8 +5,8 @@ Everybody sees and changes their own only; it is encrypted in the database.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Request
@@ -17,16 +17,8 @@ from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import FAILED, BadRequest, RequestFields, Text, parse
 from services.job_dispatch.rotating import Rotation
-from services.job_dispatch.store.secrets import (
-    MOST_SECRETS,
-    KeptSecret,
-    forget_secret,
-    forget_secrets,
-    listed_secrets,
-    notes_for_owner,
-    secrets_of,
-    set_secret,
-)
+from services.job_dispatch.store import secrets as store
+from services.job_dispatch.store.secrets import MOST_SECRETS, KeptSecret
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
 from shared.auth.keyring import Keyring, NoKey
@@ -57,58 +49,27 @@ class SetSecret(RequestFields):
     for_pilots: Truth = None
 
 
-class SecretsApi:
-    """For any caller, each about their own; operators have all of them encrypted anew."""
+def secret_routes(database: Database, keyring: Keyring) -> APIRouter:
+    """Make the routes for any caller, each about their own; operators have all of them encrypted anew."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/creds", tags=["secrets"])
+    rotation = Rotation(database, keyring)
 
-    def __init__(self, database: Database, keyring: Keyring) -> None:
-        self._database = database
-        self._keyring = keyring
-        self._rotation = Rotation(database, keyring)
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/creds", tags=["secrets"])
-        router.add_api_route("/set_user_secrets", self.set_secret, methods=["POST"], openapi_extra=_BODY)
-        router.add_api_route("/get_user_secrets", self.get_secrets, methods=["GET"])
-        router.add_api_route("/list_user_secrets", self.list_secrets, methods=["GET"])
-        router.add_api_route("/rotate_key", self.rotate_key, methods=["POST"])
-        return router
-
-    async def set_secret(self, request: Request, caller: Annotated[Caller, Depends(CHANGER)]) -> Response:
+    @router.post("/set_user_secrets", openapi_extra=_BODY)
+    async def set_secret(request: Request, caller: Annotated[Caller, Depends(CHANGER)]) -> Response:
         """Keep a value under a key, or forget the key; with neither, forget all keys. All for one VO."""
         fields = await fields_of(request, HEARTBEAT)
         wanted = parse(SetSecret, fields)
         vo = vo_of_secrets(caller, wanted.vo)
         if wanted.key is None:
-            return await self._forget_all(caller, vo, wanted, is_said="key" in fields)
+            return await _forget_all(database, caller, vo, wanted, is_said="key" in fields)
         if wanted.value is None:
-            async with self._database.begin(reason=f"secret of {caller.name} forgotten") as work:
-                is_forgotten = await forget_secret(work.connection, caller.name, vo, wanted.key)
+            async with database.begin(reason=f"secret of {caller.name} forgotten") as work:
+                is_forgotten = await store.forget_secret(work.connection, caller.name, vo, wanted.key)
             return Envelope() if is_forgotten else refused(NOT_FOUND, f"{wanted.key}: there is no such key for {vo}")
-        return await self._keep(caller, vo, wanted.key, wanted.value, for_pilots=bool(wanted.for_pilots))
+        return await _keep(database, keyring, caller, vo, wanted.key, wanted.value, for_pilots=bool(wanted.for_pilots))
 
-    async def _keep(self, caller: Caller, vo: str, key: str, value: str, *, for_pilots: bool) -> Response:
-        try:
-            secret = KeptSecret.sealing(self._keyring, caller.name, vo, key, value)
-        except NoKey as error:
-            return refused(None, str(error))
-        async with self._database.begin(reason=f"secret of {caller.name}") as work:
-            is_kept = await set_secret(work.connection, secret, for_pilots=for_pilots)
-        if is_kept:
-            return Envelope()
-        allowed = f"at most {MOST_SECRETS} keys are kept"
-        return refused(BAD_REQUEST, problems=[FieldProblem("key", key, allowed, f"key: {allowed}")])
-
-    async def _forget_all(self, caller: Caller, vo: str, wanted: SetSecret, *, is_said: bool) -> Response:
-        """Only who says null for both means it."""
-        if not is_said or wanted.value is not None:
-            allowed = "allowed: a text; null, without a value, forgets all keys"
-            return refused(BAD_REQUEST, problems=[problem("key", wanted.key, allowed)])
-        async with self._database.begin(reason=f"all secrets of {caller.name} forgotten") as work:
-            n_keys = await forget_secrets(work.connection, caller.name, vo)
-        return Envelope(None, f"{n_keys} keys are forgotten")
-
+    @router.get("/get_user_secrets")
     async def get_secrets(
-        self,
         caller: Annotated[Caller, Depends(ANYBODY)],
         keys: str | None = None,
         get_json: Truth = None,
@@ -119,33 +80,62 @@ class SecretsApi:
         As the text of a JSON object, which PanDA's client reads; with `get_json` as an object.
         """
         try:
-            found = await read_secrets(self._database, self._keyring, caller, vo, keys)
+            found = await read_secrets(database, keyring, caller, vo, keys)
         except NoKey as error:
             return refused(None, str(error))
         return Envelope(found if get_json else orjson.dumps(found).decode())
 
-    async def list_secrets(self, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+    @router.get("/list_user_secrets")
+    async def list_secrets(caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
         """Keys without values, and what others tried: who asked for them, who changed a task that used them.
 
         Whoever asks does so for a VO of their own: the owner is told of every VO.
         """
-        async with self._database.read() as connection:
-            secrets = await listed_secrets(connection, caller.name)
-            notes = await notes_for_owner(connection, caller.name)
+        async with database.read() as connection:
+            secrets = await store.listed_secrets(connection, caller.name)
+            notes = await store.notes_for_owner(connection, caller.name)
+        told = [one for one in notes if one["what"] == ASKED or _is_own(caller, one)]
+        return Envelope({"secrets": [one for one in secrets if _is_own(caller, one)], "notes": told})
 
-        def is_own(row: dict[str, object]) -> bool:
-            return access.OWN.allows(caller, Whose.of(caller.name, str(row.get("vo") or "")))
-
-        told = [one for one in notes if one["what"] == ASKED or is_own(one)]
-        return Envelope({"secrets": list(filter(is_own, secrets)), "notes": told})
-
-    async def rotate_key(self, request: Request, caller: Annotated[Caller, Depends(OPERATOR)]) -> Response:
+    @router.post("/rotate_key")
+    async def rotate_key(request: Request, caller: Annotated[Caller, Depends(OPERATOR)]) -> Response:
         """Encrypt everything with the newest key, slice by slice; says which keys are needed no more."""
         try:
-            done = await self._rotation.run(caller.name)
+            done = await rotation.run(caller.name)
         except NoKey as error:
             return refused(None, str(error))
         return Envelope(done.as_sent(), done.sentence)
+
+    return router
+
+
+async def _keep(
+    database: Database, keyring: Keyring, caller: Caller, vo: str, key: str, value: str, *, for_pilots: bool
+) -> Response:
+    try:
+        secret = KeptSecret.sealing(keyring, caller.name, vo, key, value)
+    except NoKey as error:
+        return refused(None, str(error))
+    async with database.begin(reason=f"secret of {caller.name}") as work:
+        is_kept = await store.set_secret(work.connection, secret, for_pilots=for_pilots)
+    if is_kept:
+        return Envelope()
+    allowed = f"at most {MOST_SECRETS} keys are kept"
+    return refused(BAD_REQUEST, problems=[FieldProblem("key", key, allowed, f"key: {allowed}")])
+
+
+async def _forget_all(database: Database, caller: Caller, vo: str, wanted: SetSecret, *, is_said: bool) -> Response:
+    """Only who says null for both means it."""
+    if not is_said or wanted.value is not None:
+        allowed = "allowed: a text; null, without a value, forgets all keys"
+        return refused(BAD_REQUEST, problems=[problem("key", wanted.key, allowed)])
+    async with database.begin(reason=f"all secrets of {caller.name} forgotten") as work:
+        n_keys = await store.forget_secrets(work.connection, caller.name, vo)
+    return Envelope(None, f"{n_keys} keys are forgotten")
+
+
+def _is_own(caller: Caller, row: Mapping[str, Any]) -> bool:
+    return access.OWN.allows(caller, Whose.of(caller.name, str(row.get("vo") or "")))
 
 
 async def read_secrets(
@@ -156,7 +146,7 @@ async def read_secrets(
     Raises BadRequest without a VO, NoKey for a value that cannot be decrypted.
     """
     async with database.read() as connection:
-        kept = chosen(await secrets_of(connection, caller.name, vo_of_secrets(caller, vo)), keys)
+        kept = chosen(await store.secrets_of(connection, caller.name, vo_of_secrets(caller, vo)), keys)
     found = {}
     for one in kept:
         try:

@@ -20,19 +20,15 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS, "user", "production")
 _OF_OTHERS = frozenset({"vo", "cpu_segment_s"} | set(TaskQueuePriority._fields) - {"identity"})
 
 
-class TaskQueueApi:
-    """`fresh` makes an empty copy of what is known of task queues: the listing is read by itself."""
+def task_queue_routes(database: Database, fresh: Callable[[], TaskQueueOrders]) -> APIRouter:
+    """Make the route of the listing.
 
-    def __init__(self, database: Database, fresh: Callable[[], TaskQueueOrders]) -> None:
-        self._database, self._fresh = database, fresh
+    It is read by itself: `fresh` makes an empty copy of what is known of task queues.
+    """
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
 
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
-        router.add_api_route("/job/task_queues", self.task_queues, methods=["GET"])
-        return router
-
+    @router.get("/job/task_queues")
     async def task_queues(
-        self,
         caller: Reader,
         vo: Annotated[str | None, Query(max_length=16)] = None,
         group: Annotated[str | None, Query(max_length=64)] = None,
@@ -43,14 +39,16 @@ class TaskQueueApi:
         Of those of others without user and group and without what their jobs are and need; a filter by group finds
         none of those.
         """
-        queues = self._fresh()
-        async with self._database.read() as connection:
+        queues = fresh()
+        async with database.read() as connection:
             await queues.recalculate(connection)
         wanted = [one for one in queues.of_all() if vo in (None, one.identity.vo)]
         if group is not None:
             wanted = [one for one in wanted if one.identity.user_group == group and _is_told(one, caller)]
         wanted.sort(key=lambda one: (-one.priority, one.task_queue_id))
         return Envelope({"n_task_queues": len(wanted), "task_queues": [_told(one, caller) for one in wanted[:limit]]})
+
+    return router
 
 
 def _told(one: TaskQueuePriority, caller: Caller) -> dict[str, Any]:

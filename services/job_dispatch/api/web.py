@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request as StarletteRequest
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -17,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 from services.job_dispatch.api.call import Direct, PlainCall
 from services.job_dispatch.api.document import document_of
 from services.job_dispatch.api.failures import Form, UnansweredRequest, enveloped, internal, later
-from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy_answers import always_json
 from services.job_dispatch.api.legacy_methods import PREFIX as LEGACY_PREFIX
 from services.job_dispatch.api.legacy_methods import LegacyMethod, forms_of, routes_of
@@ -93,11 +92,11 @@ class DispatchWeb(FastAPI):
 
 
 def make_web(
-    pilots: Sequence[Route], legacy: Sequence[LegacyMethod], jobs: JobApi, direct: Mapping[str, Direct]
+    pilots: Sequence[Route], legacy: Sequence[LegacyMethod], direct: Mapping[str, Direct], routers: Sequence[APIRouter]
 ) -> FastAPI:
     """Routes and the document that describes them."""
     web = DispatchWeb(title=TITLE, docs_url="/docs", redoc_url=None)
-    add_routes(web, jobs.router())
+    add_routes(web, *routers)
     web.give_way([*pilots, *routes_of(legacy)], forms_of(legacy), direct)
 
     def openapi() -> dict[str, Any]:

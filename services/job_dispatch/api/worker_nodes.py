@@ -57,35 +57,31 @@ class WorkerNodeGpu(RequestFields):
     driver_version: Text = None
 
 
-class WorkerNodes:
-    """For pilots and production of any VO.
+def worker_node_routes(database: Database) -> list[Route]:
+    """Make the routes for pilots and production of any VO.
 
     Machines and queues are of no VO, and what is told of them gives nobody a right.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def routes(self) -> list[Route]:
-        pilot = guarded(enveloped, access.PILOTS, "pilot", "production", right="modify")
-        return [
-            Route(f"{PREFIX}/update_worker_node", pilot(self.update_worker_node), methods=["POST"]),
-            Route(f"{PREFIX}/update_worker_node_gpu", pilot(self.update_worker_node_gpu), methods=["POST"]),
-        ]
-
-    async def update_worker_node(self, request: Request) -> Response:
+    async def update_worker_node(request: Request) -> Response:
         """Processors, memory and disk of a machine."""
         node, left_out = parse_known(WorkerNode, await fields_of(request, HEARTBEAT))
-        async with self._database.begin(reason="worker node") as work:
+        async with database.begin(reason="worker node") as work:
             await note_node(work.connection, "node", node.site, node.host_name, _said(node))
         return Envelope(message=sentences(left_out), problems=left_out)
 
-    async def update_worker_node_gpu(self, request: Request) -> Response:
+    async def update_worker_node_gpu(request: Request) -> Response:
         """One kind of GPU in a machine."""
         gpu, left_out = parse_known(WorkerNodeGpu, await fields_of(request, HEARTBEAT))
-        async with self._database.begin(reason="worker node") as work:
+        async with database.begin(reason="worker node") as work:
             await note_node(work.connection, "gpu", gpu.site, gpu.host_name, _said(gpu), f"{gpu.vendor} {gpu.model}")
         return Envelope(message=sentences(left_out), problems=left_out)
+
+    pilot = guarded(enveloped, access.PILOTS, "pilot", "production", right="modify")
+    return [
+        Route(f"{PREFIX}/update_worker_node", pilot(update_worker_node), methods=["POST"]),
+        Route(f"{PREFIX}/update_worker_node_gpu", pilot(update_worker_node_gpu), methods=["POST"]),
+    ]
 
 
 def _said(fields: RequestFields) -> dict[str, Any]:

@@ -167,17 +167,17 @@ SELECT job_id, state, report FROM job_reports WHERE job_id = ANY(:job_ids::bigin
 
 -- name: set_command
 -- What the pilot of a live job is told with every reply.
--- done for: COMMANDS, PILOTS
+-- done for: COMMANDS
 UPDATE jobs SET command = :command WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
 -- name: take_back_commands
 -- Only these commands, whatever their arguments: what was ordered since stays.
--- done for: COMMANDS, PILOTS
+-- done for: COMMANDS
 UPDATE jobs SET command = CASE WHEN split_part(command, ' ', 1) = ANY(:commands::text[]) THEN NULL ELSE command END
  WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
 -- name: audit
 -- Who gave which command, for people.
--- done for: COMMANDS, PILOTS
+-- done for: COMMANDS
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);
