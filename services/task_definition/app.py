@@ -19,7 +19,7 @@ from services.task_definition.data.telling import Telling
 from services.task_definition.data.wishing import Wishes
 from services.task_definition.desk.api.accounts import account_routes
 from services.task_definition.desk.api.config import config_routes
-from services.task_definition.desk.api.file_server import UPLOAD, FileServer
+from services.task_definition.desk.api.file_server import UPLOAD, download_routes, upload_routes
 from services.task_definition.desk.api.login import login_routes
 from services.task_definition.desk.api.system import system_routes
 from services.task_definition.desk.api.token import token_routes
@@ -109,7 +109,6 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, staging)
     handlers = Handlers(definition, completion, commands, data)
     sandboxes = Sandboxes(context.database, parameters)
-    files = FileServer(sandboxes, context.source_keys, parameters)
     service = Service(
         name="task-definition",
         work=handlers.work(),
@@ -126,7 +125,7 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
             Periodic("catalogue-requests", FORGET_REQUESTS_EVERY_S, worker.forget),
         ],
         background=[worker.run, *_hearing(context, settings, wishes)] if catalogues else [],
-        web=_web(context, commands, submission, series, secrets, telling, parameters, grid, files, wishes),
+        web=_web(context, commands, submission, series, secrets, telling, parameters, grid, sandboxes, wishes),
         body_limits=BODY_LIMITS,
     )
     return with_parameters(parameters, context.database, service)
@@ -170,7 +169,7 @@ def _web(
     telling: Telling,
     parameters: Parameters,
     grid: KnownGrid,
-    files: FileServer,
+    sandboxes: Sandboxes,
     wishes: Wishes,
 ) -> FastAPI:
     web = FastAPI(title="Orrery task definition")
@@ -194,7 +193,7 @@ def _web(
         system_routes(),
         login_routes(),
         workflow_routes(),
-        files.router(),
+        upload_routes(sandboxes),
     )
-    web.router.routes.extend(files.routes())
+    web.router.routes.extend(download_routes(sandboxes, context.source_keys, parameters))
     return web

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Request
@@ -53,79 +52,69 @@ class SandboxName(Convertor[str]):
 register_url_convertor("sandbox", SandboxName())
 
 
-class FileServer:
-    """A method for each path."""
+def upload_routes(sandboxes: Sandboxes) -> APIRouter:
+    """Make the routes of people."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/file_server", tags=["files"])
 
-    def __init__(
-        self,
-        sandboxes: Sandboxes,
-        keys: SourceKeys,
-        parameters: Parameters,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._sandboxes = sandboxes
-        self._keys, self._parameters, self._clock = keys, parameters, clock
-
-    def router(self) -> APIRouter:
-        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/file_server", tags=["files"])
-        router.post("/validate_cache_file")(self.validate_cache_file)
-        router.post("/upload_cache_file", openapi_extra=_FORM)(self.upload_cache_file)
-        return router
-
-    def routes(self) -> list[Route]:
-        """What payloads call."""
-        return [
-            Route("/cache/{name:sandbox}", self.download, methods=["GET"]),
-            Route(PATH + "/{permission}/cache/{name:sandbox}", self.download_with_permission, methods=["GET"]),
-        ]
-
-    async def validate_cache_file(
-        self, request: Request, caller: Submitter, file_size: Size, checksum: Checksum
-    ) -> Response:
+    @router.post("/validate_cache_file")
+    async def validate_cache_file(request: Request, caller: Submitter, file_size: Size, checksum: Checksum) -> Response:
         """Whether the caller has uploaded the same file before.
 
         The message is FOUND:HOST:NAME, or begins otherwise.
 
         The checksum is the CRC-32 of the content, which is 8 bytes before the end of a gzip file.
         """
-        name = await self._sandboxes.same(caller, file_size, checksum)
+        name = await sandboxes.same(caller, file_size, checksum)
         if name is None:
             return Envelope(None, "NOTFOUND: the file has to be uploaded")
         return Envelope(name, f"FOUND:{request.url.hostname}:{name}")
 
-    async def upload_cache_file(self, request: Request, caller: Submitter) -> Response:
+    @router.post("/upload_cache_file", openapi_extra=_FORM)
+    async def upload_cache_file(request: Request, caller: Submitter) -> Response:
         """Upload a gzip file in a form, field `file`; data: its name, under which /cache has it."""
         async with uploaded_file(request, FIELD) as file:
             if re.fullmatch(_NAME, file.name) is None:
                 allowed = "allowed: letters, digits and ._+- before .gz or .tgz"
                 raise WrongRequest([problem("file", file.name, allowed)])
-            await self._sandboxes.take(caller, file, _stated_size(request))
+            await sandboxes.take(caller, file, _stated_size(request))
         return Envelope(file.name, f"{file.name} is stored")
 
-    async def download(self, request: Request) -> Response:
+    return router
+
+
+def download_routes(sandboxes: Sandboxes, keys: SourceKeys, parameters: Parameters) -> list[Route]:
+    """Make the routes that payloads call."""
+
+    async def download(request: Request) -> Response:
         """The bytes of an uploaded file, by the rule SOURCES; for all where source URLs are not signed."""
         name = request.path_params["name"]
-        if not self._parameters.read(SIGNED_SOURCES):
-            return self._answer(name, await self._sandboxes.of_anybody(name))
+        if not parameters.read(SIGNED_SOURCES):
+            return _answer(sandboxes, name, await sandboxes.of_anybody(name))
         try:
             caller = caller_of(request)
         except NotAuthenticated:
-            return self._answer(name, None)
-        return self._answer(name, await self._sandboxes.of_caller(name, caller))
+            return _answer(sandboxes, name, None)
+        return _answer(sandboxes, name, await sandboxes.of_caller(name, caller))
 
-    async def download_with_permission(self, request: Request) -> Response:
+    async def download_with_permission(request: Request) -> Response:
         """The bytes of an archive that the task of the permission names."""
         name = request.path_params["name"]
-        task_id = self._keys.task_of(request.path_params["permission"], self._clock())
-        return self._answer(name, None if task_id is None else await self._sandboxes.of_task(name, task_id))
+        task_id = keys.task_of(request.path_params["permission"], time.time())
+        return _answer(sandboxes, name, None if task_id is None else await sandboxes.of_task(name, task_id))
 
-    def _answer(self, name: str, found: KnownSandbox | None) -> Response:
-        if found is None:
-            response = refused(NOT_FOUND, f"there is no file {name}: it was never uploaded, or not used for long")
-            response.status_code = 404
-            return response
-        headers = {"Content-Length": str(found.size_bytes)}
-        return StreamingResponse(self._sandboxes.content(found), headers=headers, media_type="application/gzip")
+    return [
+        Route("/cache/{name:sandbox}", download, methods=["GET"]),
+        Route(PATH + "/{permission}/cache/{name:sandbox}", download_with_permission, methods=["GET"]),
+    ]
+
+
+def _answer(sandboxes: Sandboxes, name: str, found: KnownSandbox | None) -> Response:
+    if found is None:
+        response = refused(NOT_FOUND, f"there is no file {name}: it was never uploaded, or not used for long")
+        response.status_code = 404
+        return response
+    headers = {"Content-Length": str(found.size_bytes)}
+    return StreamingResponse(sandboxes.content(found), headers=headers, media_type="application/gzip")
 
 
 def _stated_size(request: Request) -> int | None:

@@ -59,7 +59,7 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
 
 
 def unknown_yet_problems(given: TaskParameters) -> Iterable[FieldProblem | None]:
-    """Find datasets and lists of files that a pre-processing job gives, of a task that has none; None ends a step."""
+    """Find datasets and files that a pre-processing job gives, of a task without one; None ends a step."""
     allowed = "needs preproSpec: the job that finds out its value"
     for index, item in enumerate(given.job_parameters if given.prepro_spec is None else ()):
         for field, values in (("dataset", item.datasets()), ("files", item.files or ())):
