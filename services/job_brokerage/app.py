@@ -7,7 +7,6 @@ from functools import cache
 from services.job_brokerage.api.grid import build_web
 from services.job_brokerage.handlers import ChunkHandlers
 from services.job_brokerage.store.chunks import BrokerageStore
-from services.job_brokerage.store.grids import GridStore
 from services.job_brokerage.store.slots import FORGET_SLOTS_EVERY_S, QueueSlots
 from services.job_brokerage.store.statistics import (
     AUDIT_EVERY_S,
@@ -92,7 +91,7 @@ def build(context: Context) -> Service:
             Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
             *_forgetting(store, statistics, slots),
         ],
-        web=build_web(context.database, GridStore(), snapshot, slots, parameters),
+        web=build_web(context.database, snapshot, slots, parameters),
         on_start=[snapshot.check],
     )
     return with_parameters(parameters, context.database, service)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from services.job_brokerage.store.grids import GridStore
+from services.job_brokerage.store.grids import save_grid
 from shared.db import Database
 from shared.model.grid import parse_grid
 
@@ -55,4 +55,4 @@ async def load_grid(database: Database, files: dict[str, Any] | None = None) -> 
     """Store a grid; its version."""
     content = small_grid() if files is None else files
     async with database.begin(reason="test grid") as work:
-        return await GridStore().save(work, parse_grid(content, now=work.now), content)
+        return await save_grid(work, parse_grid(content, now=work.now), content)

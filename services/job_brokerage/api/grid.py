@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.job_brokerage.api.pilot_data import PilotData
 from services.job_brokerage.api.slots import slots_routes
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS, unread_queue_fields, warning_of
-from services.job_brokerage.store.grids import GridStore
+from services.job_brokerage.store import grids as store
 from services.job_brokerage.store.slots import QueueSlots
 from services.job_brokerage.store.worlds import save_world
 from shared.auth import Caller, access, require
@@ -72,7 +72,7 @@ def _counts(grid: Grid, files: dict[str, Any]) -> Steps[dict[str, Any]]:
     }
 
 
-def build_routes(database: Database, store: GridStore) -> APIRouter:
+def grid_routes(database: Database) -> APIRouter:
     """Make the routes under `/api/v1/grid/`."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
 
@@ -86,9 +86,9 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
             grid = await in_slices(steps)
             counted = await in_slices(_counts(grid, body.files))
             async with database.begin(reason=f"grid loaded by {caller.name}") as work:
-                version = await store.save(work, grid, body.files)
+                version = await store.save_grid(work, grid, body.files)
                 counts = {"version": version, **counted}
-                await store.record(work, caller, "accepted", counts)
+                await store.record_load(work, caller, "accepted", counts)
             await in_slices(forget_grid(grid))
         except InvalidGrid as error:
             listed = {"problems": [one.as_sent() for one in error.problems]}
@@ -127,7 +127,7 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
     async def status() -> Envelope:
         """Version of the grid; number of links and age of the newest network metric."""
         async with database.read() as connection:
-            return Envelope(await store.status(connection))
+            return Envelope(await store.grid_status(connection))
 
     return routes
 
@@ -153,19 +153,13 @@ def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
     return routes
 
 
-def build_web(
-    database: Database,
-    store: GridStore,
-    snapshot: Snapshot,
-    slots: QueueSlots,
-    parameters: Parameters,
-) -> FastAPI:
+def build_web(database: Database, snapshot: Snapshot, slots: QueueSlots, parameters: Parameters) -> FastAPI:
     """Make the service's web application."""
     web = FastAPI(title="Orrery job brokerage")
-    web.router.routes.extend(PilotData(database, store).routes())
+    web.router.routes.extend(PilotData(database).routes())
     add_routes(
         web,
-        build_routes(database, store),
+        grid_routes(database),
         snapshot_routes(database, snapshot),
         slots_routes(database, slots, parameters),
     )

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.job_brokerage.policy.pilot_data import queue_for_pilots, storage_for_pilots
-from services.job_brokerage.store.grids import GridStore
+from services.job_brokerage.store import grids as store
 from shared.db.database import Database
 
 PREFIX = "/cache"
@@ -24,9 +24,8 @@ _HEADERS = {"Cache-Control": "public, max-age=60"}
 class PilotData:
     """Texts of the grid that is loaded; the large ones are kept until the next is."""
 
-    def __init__(self, database: Database, store: GridStore) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._store = store
         self._kept: dict[str, tuple[int, bytes]] = {}
 
     def routes(self) -> list[Route]:
@@ -42,7 +41,7 @@ class PilotData:
         file = request.path_params["file"]
         name = next((file.removesuffix(one) for one in _ENDINGS if file.endswith(one)), "")
         async with self._database.read() as connection:
-            record = await self._store.queue_record(connection, name.replace("\x00", ""))
+            record = await store.queue_record(connection, name.replace("\x00", ""))
         if record is None:
             return _json({"error": f"there is no queue {name!r}"}, 404)
         return _json(queue_for_pilots(name, record))
@@ -52,7 +51,7 @@ class PilotData:
 
         async def made() -> bytes:
             async with self._database.read() as connection:
-                records = await self._store.queue_records(connection)
+                records = await store.queue_records(connection)
             return orjson.dumps({name: queue_for_pilots(name, record) for name, record in records.items()})
 
         return await self._of_this_grid("queues", made)
@@ -62,14 +61,14 @@ class PilotData:
 
         async def made() -> bytes:
             async with self._database.read() as connection:
-                records = await self._store.storage_records(connection)
+                records = await store.storage_records(connection)
             return orjson.dumps({name: storage_for_pilots(name, record) for name, record in records.items()})
 
         return await self._of_this_grid("storages", made)
 
     async def _of_this_grid(self, what: str, made: Callable[[], Awaitable[bytes]]) -> Response:
         async with self._database.read() as connection:
-            version = await self._store.version(connection)
+            version = await store.grid_version(connection)
         kept = self._kept.get(what)
         if kept is None or kept[0] != version:
             kept = self._kept[what] = (version, await made())
