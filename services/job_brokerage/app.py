@@ -6,7 +6,7 @@ from functools import cache
 
 from services.job_brokerage.api.grid import build_web
 from services.job_brokerage.handlers import ChunkHandlers
-from services.job_brokerage.store.chunks import BrokerageStore
+from services.job_brokerage.store.chunks import forget_old_decisions
 from services.job_brokerage.store.slots import FORGET_SLOTS_EVERY_S, QueueSlots
 from services.job_brokerage.store.statistics import (
     AUDIT_EVERY_S,
@@ -54,13 +54,12 @@ def build(context: Context) -> Service:
     """Put the service together."""
     parameters, snapshot, usage = Parameters(), Snapshot(context.database, context.cache), UsageSnapshot()
     snapshot.on_changed.append(usage.mark)
-    catalogue = BuiltInCatalogue()
-    store, statistics = BrokerageStore(catalogue), QueueStatistics(context.cache, context.metrics)
+    catalogue, statistics = BuiltInCatalogue(), QueueStatistics(context.cache, context.metrics)
     slots = QueueSlots(KnownGrid(context.cache), statistics.mark)
     wakes = WakeMetrics.of(context.metrics)
     waking = QueueWaking(context.database, snapshot, usage, parameters, statistics, wakes)
     chunks = ChunkHandlers(
-        store, snapshot, usage, parameters, find_policy, context.random, context.metrics, wakes, waking.note
+        catalogue, snapshot, usage, parameters, find_policy, context.random, context.metrics, wakes, waking.note
     )
 
     async def refresh(work: UnitOfWork) -> None:
@@ -89,7 +88,7 @@ def build(context: Context) -> Service:
             Periodic("measure-disk-io", MEASURE_DISK_IO_EVERY_S, statistics.measure_disk_io),
             Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
             Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
-            *_forgetting(store, statistics, slots),
+            *_forgetting(statistics, slots),
         ],
         web=build_web(context.database, snapshot, slots, parameters),
         on_start=[snapshot.check],
@@ -97,11 +96,11 @@ def build(context: Context) -> Service:
     return with_parameters(parameters, context.database, service)
 
 
-def _forgetting(store: BrokerageStore, statistics: QueueStatistics, slots: QueueSlots) -> list[Periodic]:
+def _forgetting(statistics: QueueStatistics, slots: QueueSlots) -> list[Periodic]:
     """What is old goes."""
 
     async def history(work: UnitOfWork) -> None:
-        await store.forget_old(work)
+        await forget_old_decisions(work)
         await statistics.forget_old(work)
 
     async def waits(work: UnitOfWork) -> None:

@@ -11,13 +11,14 @@ from prometheus_client import CollectorRegistry, Counter
 from services.job_brokerage.parameters import limits_from
 from services.job_brokerage.policy.jumbo import jumbo_queues
 from services.job_brokerage.policy.request import analysis_input, job_request
-from services.job_brokerage.store.chunks import BrokerageStore
+from services.job_brokerage.store import chunks as store
 from services.job_brokerage.store.usage import UsageSnapshot, read_own
 from shared.brokerage.analysis_facts import AnalysisInput
 from shared.brokerage.decision import Candidate, Decision
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.policy import JobBrokerage
 from shared.brokerage.request import JobRequest, local_data
+from shared.catalogue import CatalogueReader
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
@@ -27,6 +28,7 @@ from shared.model.analysis import is_analysis
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import Snapshot
 from shared.snapshot.expected import expected_of_chunk
+from shared.snapshot.inputs import inputs_of_chunk, secondary_inputs_of_chunk
 from shared.waits.causes import causes_of
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
@@ -43,7 +45,7 @@ class ChunkHandlers:
 
     def __init__(
         self,
-        store: BrokerageStore,
+        catalogue: CatalogueReader,
         snapshot: Snapshot,
         usage: UsageSnapshot,
         parameters: Parameters,
@@ -54,7 +56,7 @@ class ChunkHandlers:
         on_wait: Callable[[], None],
     ) -> None:
         self._wakes, self._on_wait = wakes, on_wait
-        self._store, self._snapshot, self._usage, self._parameters = store, snapshot, usage, parameters
+        self._catalogue, self._snapshot, self._usage, self._parameters = catalogue, snapshot, usage, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
             "orrery_brokerage_exclusions", "Queues left out of decisions, by check", ["check", "tier"], registry=metrics
@@ -68,7 +70,7 @@ class ChunkHandlers:
             return
         request, decision = await self._decide(request, event, work)
         for_jumbo = _choices(jumbo_queues(self._snapshot.world.of_vo(request.vo), request, decision))
-        decision_id = await self._store.save(work, decision)
+        decision_id = await store.save_decision(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
             await self._wait(work, request, decision, decision_id)
@@ -118,17 +120,18 @@ class ChunkHandlers:
         self._on_wait()
 
     async def _load(self, event: ChunkOffered, work: UnitOfWork) -> JobRequest | None:
-        row = await self._store.offered_chunk(work, event.chunk_id)
+        row = await store.offered_chunk(work, event.chunk_id)
         if row is None:
             return None
-        inputs = await self._store.chunk_inputs(work, event.chunk_id, self._snapshot.world.grid.storages)
+        storages = self._snapshot.world.grid.storages
+        inputs = await inputs_of_chunk(self._catalogue, work.connection, event.chunk_id, storages)
         for_analysis = is_analysis(row["task_type"], row["prod_source_label"])
         limits = limits_from(
             self._parameters, vo=row["vo"], is_analysis=for_analysis, gshare=row["gshare"], cloud=row["cloud"]
         )
         analysis = await self._analysis(row, work) if for_analysis else None
-        adverts = await self._store.site_adverts(work)
-        secondary = await self._store.secondary_inputs(work, event.chunk_id)
+        adverts = await store.site_adverts(work)
+        secondary = await secondary_inputs_of_chunk(self._catalogue, work.connection, event.chunk_id)
         try:
             return job_request(row, inputs, limits, work.now, analysis, adverts, secondary)
         except ValueError as error:
@@ -136,7 +139,7 @@ class ChunkHandlers:
 
     async def _analysis(self, row: Mapping[str, Any], work: UnitOfWork) -> AnalysisInput:
         """Read who uses how much, and how far the task is."""
-        history = await self._store.task_history(work, row["task_id"])
+        history = await store.task_history(work, row["task_id"])
         usage = await self._usage.current(work.connection)
         own = await read_own(
             work.connection,
