@@ -35,7 +35,6 @@ from shared.waits.waker import WakeMetrics
 
 FindPolicy = Callable[[str, str], JobBrokerage]
 
-# A seed fits a bigint with room to spare.
 # Analysis tasks go to the plugin of this label whatever label their jobs have.
 ANALYSIS_LABEL = "user"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from services.task_brokerage.handlers import RemainingWorkHandlers, TaskHandlers
-from services.task_brokerage.store.tasks import TaskBrokerageStore
+from services.task_brokerage.handlers import TaskHandlers, correct_remaining_work, on_task_moved
 from services.task_brokerage.waking import NucleusWaking
 from shared import events
 from shared.brokerage.policy import TASK_BROKERAGE, TaskBrokerage
@@ -33,11 +32,9 @@ def find_policy(vo: str, label: str) -> TaskBrokerage:
 def build(context: Context) -> Service:
     """Put the service together."""
     parameters, snapshot = Parameters(), Snapshot(context.database, context.cache)
-    store = TaskBrokerageStore(BuiltInCatalogue())
     wakes = WakeMetrics.of(context.metrics)
-    tasks = TaskHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics, wakes)
+    tasks = TaskHandlers(BuiltInCatalogue(), snapshot, parameters, find_policy, context.random, context.metrics, wakes)
     waking = NucleusWaking(snapshot, parameters, wakes)
-    remaining = RemainingWorkHandlers(store)
 
     async def refresh(work: UnitOfWork) -> None:
         await snapshot.refresh(work.connection)
@@ -50,9 +47,9 @@ def build(context: Context) -> Service:
         work=[
             (events.TaskDefined, tasks.on_task_defined),
             (events.TaskReleased, tasks.on_task_released),
-            (events.TaskReady, remaining.on_task_moved),
-            (events.TaskProgressed, remaining.on_task_moved),
-            (events.TaskCompleted, remaining.on_task_moved),
+            (events.TaskReady, on_task_moved),
+            (events.TaskProgressed, on_task_moved),
+            (events.TaskCompleted, on_task_moved),
         ],
         news=[
             (events.GridChanged, snapshot.on_grid_changed),
@@ -62,7 +59,7 @@ def build(context: Context) -> Service:
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
             Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_nuclei),
-            Periodic("correct-remaining-work", CORRECT_EVERY_S, remaining.correct),
+            Periodic("correct-remaining-work", CORRECT_EVERY_S, correct_remaining_work),
         ],
         on_start=[snapshot.check],
     )

@@ -9,17 +9,19 @@ from prometheus_client import CollectorRegistry, Counter
 
 from services.task_brokerage.parameters import limits_from
 from services.task_brokerage.policy.request import job_request, task_request
-from services.task_brokerage.store.tasks import TaskBrokerageStore
+from services.task_brokerage.store import tasks as store
 from shared.brokerage.decision import Decision
 from shared.brokerage.nucleus import TaskRequest
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.policy import TaskBrokerage
+from shared.catalogue import CatalogueReader
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskDefined, TaskEvent, TaskReady, TaskReleased
 from shared.messaging.failures import Permanent
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import Snapshot
+from shared.snapshot.inputs import inputs_of_task
 from shared.task.in_effect import rules_of
 from shared.waits.causes import causes_of
 from shared.waits.store import note_placed, note_wait
@@ -27,15 +29,13 @@ from shared.waits.waker import WakeMetrics
 
 FindPolicy = Callable[[str, str], TaskBrokerage]
 
-# A seed fits a bigint with room to spare.
-
 
 class TaskHandlers:
     """Load, decide, commit. `find_policy(vo, label)` gives the plugin of a task."""
 
     def __init__(
         self,
-        store: TaskBrokerageStore,
+        catalogue: CatalogueReader,
         snapshot: Snapshot,
         parameters: Parameters,
         find_policy: FindPolicy,
@@ -44,7 +44,7 @@ class TaskHandlers:
         wakes: WakeMetrics,
     ) -> None:
         self._wakes = wakes
-        self._store, self._snapshot, self._parameters = store, snapshot, parameters
+        self._catalogue, self._snapshot, self._parameters = catalogue, snapshot, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
             "orrery_task_brokerage_exclusions",
@@ -69,10 +69,10 @@ class TaskHandlers:
         if request is None:
             return
         decision = await self._decide(request, work)
-        decision_id = await self._store.save(work, decision)
+        decision_id = await store.save_decision(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
-            await self._store.keep_waiting(work, task_id, decision.retry_at, decision.reason())
+            await store.keep_waiting(work, task_id, decision.retry_at, decision.reason())
             futile = await note_wait(
                 work,
                 "nucleus",
@@ -88,8 +88,8 @@ class TaskHandlers:
         self._wakes.placed(await note_placed(work, "nucleus", task_id))
         nucleus = decision.chosen[0]
         await work.because(f"nucleus {nucleus} chosen")
-        await self._store.assign(work, task_id, nucleus)
-        await self._store.note_work(work, task_id)
+        await store.assign(work, task_id, nucleus)
+        await store.note_work(work, task_id)
         work.emit(TaskReady(task_id=task_id, nucleus=nucleus))
 
     def _count(self, decision: Decision) -> None:
@@ -100,16 +100,15 @@ class TaskHandlers:
                 self._excluded.labels(check.name, check.tier.value).inc()
 
     async def _load(self, task_id: int, work: UnitOfWork) -> TaskRequest | None:
-        row = await self._store.assigning_task(work, task_id)
+        row = await store.assigning_task(work, task_id)
         if row is None:
             return None
-        datasets, inputs = await self._store.inputs(work, task_id, self._snapshot.world.grid.storages)
-        remaining_work = await self._store.remaining_work(work, row["current_priority"])
+        storages = self._snapshot.world.grid.storages
+        datasets, inputs = await inputs_of_task(self._catalogue, work.connection, task_id, storages)
+        remaining_work = await store.remaining_work(work, row["current_priority"])
         limits = limits_from(self._parameters, vo=row["vo"], gshare=row["gshare"])
         boundary = (
-            await self._store.largest_boundary(work, task_id)
-            if rules_of(row["split_rule"]).keeps_boundaries_whole
-            else None
+            await store.largest_boundary(work, task_id) if rules_of(row["split_rule"]).keeps_boundaries_whole else None
         )
         try:
             job = job_request(row, datasets, inputs, boundary, work.now)
@@ -131,16 +130,11 @@ class TaskHandlers:
 CORRECTED_AT_ONCE = 500
 
 
-class RemainingWorkHandlers:
-    """RW of the nuclei, kept current by events: a task is given a nucleus, uses events, ends."""
+async def on_task_moved(event: TaskEvent, work: UnitOfWork) -> None:
+    """Note that the task has more or less to do than before: RW of its nucleus follows from that."""
+    await store.note_work(work, event.task_id)
 
-    def __init__(self, store: TaskBrokerageStore) -> None:
-        self._store = store
 
-    async def on_task_moved(self, event: TaskEvent, work: UnitOfWork) -> None:
-        """Note that the task has more or less to do than before."""
-        await self._store.note_work(work, event.task_id)
-
-    async def correct(self, work: UnitOfWork) -> None:
-        """Correct tasks whose event came too early or was lost, and sums; periodic, on one replica."""
-        await self._store.correct_work(work, CORRECTED_AT_ONCE)
+async def correct_remaining_work(work: UnitOfWork) -> None:
+    """Correct tasks whose event came too early or was lost, and sums; periodic, on one replica."""
+    await store.correct_work(work, CORRECTED_AT_ONCE)

@@ -9,8 +9,7 @@ import pytest
 
 from services.task_brokerage import handlers
 from services.task_brokerage.app import build
-from services.task_brokerage.store.tasks import SQL, TaskBrokerageStore
-from shared.catalogue import BuiltInCatalogue
+from services.task_brokerage.store.tasks import SQL, note_work
 from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskProgressed, TaskReady
 from shared.runtime.service import Service
@@ -139,14 +138,13 @@ async def someone_waits(database: Database) -> None:
 
 async def test_a_correction_and_an_event_never_wait_for_each_other_in_a_circle(database, context) -> None:
     service = await started(build(context))
-    store = TaskBrokerageStore(BuiltInCatalogue())
     first, second = [await a_task(database, status="running", nucleus="ALPHA") for _ in range(2)]
     async with database.begin(reason="the event of the second task") as work:
         # It has begun, when the correction comes to its first task.
         await SQL.value(work.connection, "lock_work", task_id=second)
         correction = asyncio.create_task(correct(database, service))
         await someone_waits(database)
-        await store.note_work(work, second)
+        await note_work(work, second)
     async with asyncio.timeout(60):
         await correction
     assert first < second
