@@ -44,6 +44,63 @@ _USED = {
 SHARE_USAGE = "share_usage"
 
 
+class UsageOfCapped:
+    """What users, groups and shares use now, read only of those whose tasks a cap holds."""
+
+    def __init__(self, usage: UsageSnapshot) -> None:
+        self._usage = usage
+        self._used: dict[str, float] = {}
+        self._quotas: dict[str, float] = {}
+        self._read_at: datetime | None = None
+
+    async def wakes(
+        self, index: WaitIndex, work: UnitOfWork, need: Callable[[str], float], taken: Counter[str]
+    ) -> list[Wake]:
+        """Wake tasks that caps of users, groups or the share held, as far as these have room now."""
+        held = [group for group in index.groups.values() if group.causes.caps]
+        if not held:
+            return []
+        if _is_due(self._read_at, work.now, LOOK_AT_CAPS_EVERY):
+            self._read_at = work.now
+            await self._read(held, work)
+        found: list[Wake] = []
+        for owner in sorted({group.owner for group in held}):
+            groups, left = [], math.inf
+            for group in (one for one in held if one.owner == owner):
+                jobs = min((self._left(owner, name, limit) for name, limit in group.causes.caps), default=0.0)
+                if jobs > 0:
+                    groups.append(group)
+                    left = min(left, jobs)
+            for one in index.in_order(groups, need):
+                if taken[owner] >= min(left, SLICE) or len(found) >= AT_ONCE:
+                    break
+                cause = SHARE if any(name == SHARE_USAGE for name, _ in one.causes.caps) else CAP
+                found.append(Wake(one.key, one.wake_nr, cause, work.now, owner))
+                taken[owner] += one.n_jobs
+        return found
+
+    def _left(self, owner: str, name: str, limit: float) -> float:
+        """How much more is allowed by one cap; at the cap itself there is room for one more decision.
+
+        A quota is the present one: nothing tells when somebody changes it. (Other caps are parameters, whose changes
+        wake.)
+        """
+        limit = self._quotas.get(owner, limit) if name == DISK_QUOTA else limit
+        used = self._used.get(name if name == SHARE_USAGE else f"{owner}:{name}")
+        if used is None or math.isnan(used):
+            return 0.0
+        return limit - used + 1 if used <= limit else 0.0
+
+    async def _read(self, held: Iterable[Group], work: UnitOfWork) -> None:
+        owners = sorted({group.owner for group in held})
+        rows = await _usage_of(work, "usage_of_users", USER, owners)
+        self._quotas = {owner: row["disk_quota_gb"] for owner, row in rows.items()}
+        rows |= await _usage_of(work, "usage_of_groups", WORKING_GROUP, owners)
+        self._used = {f"{owner}:{name}": row[column] for owner, row in rows.items() for name, column in _USED.items()}
+        if any(name == SHARE_USAGE for group in held for name, _ in group.causes.caps):
+            self._used[SHARE_USAGE] = share_usage(await self._usage.current(work.connection))
+
+
 class QueueWaking:
     """`look` once a second and after news; the plan reads only what somebody waits for."""
 
@@ -56,15 +113,13 @@ class QueueWaking:
         statistics: QueueStatistics,
         metrics: WakeMetrics,
     ) -> None:
-        self._database, self._snapshot, self._usage = database, snapshot, usage
+        self._database, self._snapshot, self._capped = database, snapshot, UsageOfCapped(usage)
         self._parameters, self._statistics = parameters, statistics
         self._waker = Waker("queue", self._plan, metrics)
         self._wide, self._replicas = WideChanges(), ReplicaNews("queue")
         self._looked_at: dict[str, datetime] = {}
         self._counted_chunks: dict[int, None] = {}
         self._shares: dict[str, tuple[float, float]] = {}
-        self._capped: dict[str, float] = {}
-        self._quotas: dict[str, float] = {}
 
     async def on_statistics_changed(self, event: StatisticsChanged) -> None:
         """Note, by news, that these queues may have room."""
@@ -109,7 +164,7 @@ class QueueWaking:
                 del self._waker.dirty[label]
             if len(chosen) >= AT_ONCE:
                 break
-        for wake in await self._of_caps(index, work, need, taken):
+        for wake in await self._capped.wakes(index, work, need, taken):
             chosen.setdefault(wake.key, wake)
         for wake in self._wide.wakes(index, await self._state(index, work), need, now, at_most=SLICE - in_slices):
             chosen.setdefault(wake.key, wake)
@@ -167,52 +222,6 @@ class QueueWaking:
                 in_slices += 1
         return taken, in_slices
 
-    async def _of_caps(
-        self, index: WaitIndex, work: UnitOfWork, need: Callable[[str], float], taken: Counter[str]
-    ) -> list[Wake]:
-        """Wake tasks that caps of users, groups or the share held, as far as these have room now."""
-        held = [group for group in index.groups.values() if group.causes.caps]
-        if not held:
-            return []
-        if self._is_time("caps", work.now, LOOK_AT_CAPS_EVERY):
-            await self._read_usage(held, work)
-        found: list[Wake] = []
-        for owner in sorted({group.owner for group in held}):
-            groups, left = [], math.inf
-            for group in (one for one in held if one.owner == owner):
-                jobs = min((self._left(owner, name, limit) for name, limit in group.causes.caps), default=0.0)
-                if jobs > 0:
-                    groups.append(group)
-                    left = min(left, jobs)
-            for one in index.in_order(groups, need):
-                if taken[owner] >= min(left, SLICE) or len(found) >= AT_ONCE:
-                    break
-                cause = SHARE if any(name == SHARE_USAGE for name, _ in one.causes.caps) else CAP
-                found.append(Wake(one.key, one.wake_nr, cause, work.now, owner))
-                taken[owner] += one.n_jobs
-        return found
-
-    def _left(self, owner: str, name: str, limit: float) -> float:
-        """How much more is allowed by one cap; at the cap itself there is room for one more decision.
-
-        A quota is the present one: nothing tells when somebody changes it. (Other caps are parameters, whose changes
-        wake.)
-        """
-        limit = self._quotas.get(owner, limit) if name == DISK_QUOTA else limit
-        used = self._capped.get(name if name == SHARE_USAGE else f"{owner}:{name}")
-        if used is None or math.isnan(used):
-            return 0.0
-        return limit - used + 1 if used <= limit else 0.0
-
-    async def _read_usage(self, held: Iterable[Group], work: UnitOfWork) -> None:
-        owners = sorted({group.owner for group in held})
-        rows = await _usage_of(work, "usage_of_users", USER, owners)
-        self._quotas = {owner: row["disk_quota_gb"] for owner, row in rows.items()}
-        rows |= await _usage_of(work, "usage_of_groups", WORKING_GROUP, owners)
-        self._capped = {f"{owner}:{name}": row[column] for owner, row in rows.items() for name, column in _USED.items()}
-        if any(name == SHARE_USAGE for group in held for name, _ in group.causes.caps):
-            self._capped[SHARE_USAGE] = share_usage(await self._usage.current(work.connection))
-
     async def _need(self, index: WaitIndex, work: UnitOfWork, given: Counter[str]) -> Callable[[str], float]:
         """Read how much a share has of what is due to it.
 
@@ -262,11 +271,15 @@ class QueueWaking:
             self._statistics.mark([row["queue"] for row in rows])
 
     def _is_time(self, what: str, now: datetime, every: timedelta) -> bool:
-        at = self._looked_at.get(what)
-        if at is not None and timedelta(0) <= now - at < every:
+        if not _is_due(self._looked_at.get(what), now, every):
             return False
         self._looked_at[what] = now
         return True
+
+
+def _is_due(at: datetime | None, now: datetime, every: timedelta) -> bool:
+    """Whether what was looked at then is to be looked at again; also where the clock went back."""
+    return at is None or not timedelta(0) <= now - at < every
 
 
 def _room_of(label: str, vo: str) -> str:
