@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, FastAPI
 
 from services.job_dispatch.acquire.activity import PilotActivity
+from services.job_dispatch.acquire.batches import Batches
 from services.job_dispatch.acquire.claims import Claims
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.job_secrets import JobSecrets
@@ -152,9 +153,9 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     texts = OrderedTexts(PermittedSessions(sessions, permits), reader)
     sites = SiteRequirements(reader, windows, metrics, grid, clock=clock)
     picks, most = Picks(windows, sites), ClaimLimits(settings.claim_batch_limit)
-    claims = Claims(windows, reader, texts, picks, metrics, identity=identity, clock=clock, limits=most)
-    report_limits = _report_limits(settings, simulated=simulated)
-    reporting = Reporting(database, metrics, parameters, limits=report_limits)
+    batches = Batches(windows, texts, picks, metrics, clock=clock, limits=most)
+    claims = Claims(windows, reader, picks, batches, identity=identity, clock=clock, limits=most)
+    reporting = Reporting(database, metrics, parameters, limits=_report_limits(settings, simulated=simulated))
     activity = PilotActivity(database, parameters, grid, clock)
     commands, reordering, handlers = _handlers(CapRoom(parameters), grid, simulated=simulated)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)

@@ -1,7 +1,8 @@
 """Jobs to pilots: windows of waiting jobs in memory, picks from them, claims in the database.
 
 ===================  ==============================================================================================
-`claims`             an acquire to its job: pick, claim together with what waits, answer when it is committed
+`claims`             an acquire to its job: what it needs is read, then it waits for its claim
+`batches`            picks for what waits, claims it together, answers when it is committed
 `waiting`            requests that wait for a job: their order, and their answers
 `due_calls`          the end of their time: one timer for all of them
 `picks`              the job that a request tries next; Requirements of its site must hold

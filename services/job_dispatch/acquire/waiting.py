@@ -79,6 +79,15 @@ def answer(request: Request, found: Granted | None) -> None:
         request.future.set_result(found)
 
 
+def give_up(request: Request, after_s: float) -> None:
+    """End a request whose time is over.
+
+    A claim that is being made is waited for: it may have given the request a job.
+    """
+    if not request.in_flight:
+        fail(request, Unavailable(f"no job could be looked for within {after_s:g} s"))
+
+
 def fail(request: Request, error: Exception) -> None:
     """Tell the request why it gets nothing, unless it has been answered."""
     if not request.future.done():

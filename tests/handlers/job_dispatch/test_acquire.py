@@ -302,10 +302,10 @@ async def test_while_postgresql_is_away_a_pilot_is_told_to_try_again(
     async def away(session: int, wanted: object) -> list[object]:
         raise ConnectionRefusedError("PostgreSQL is away")
 
-    claim, parts.claims._sessions.claim = parts.claims._sessions.claim, away  # type: ignore[method-assign]
+    claim, parts.claims.batches._sessions.claim = parts.claims.batches._sessions.claim, away  # type: ignore[method-assign]
     response = await pilot.post(ACQUIRE, json={"site_name": "Q1"}, headers={"Idempotency-Key": "k"})
     assert response.status_code == 503 and response.json()["data"]["StatusCode"] == 10
-    parts.claims._sessions.claim = claim  # type: ignore[method-assign]
+    parts.claims.batches._sessions.claim = claim  # type: ignore[method-assign]
     parts.claims.limits.give_up_after_s = 20.0
     parts.windows._lost[1] = 0.0
     async with rows.database.read() as connection:

@@ -79,7 +79,7 @@ async def test_calls_over_the_limit_are_put_off_in_the_form_of_the_method_and_fi
     async with client(parts, authority, "pilot-2", "pilot") as other:
         code = (await by_curl(other, "getJob", siteName="Q1")).json()["StatusCode"]
         assert code == (0 if limit == "subject" else 10), "another subject at the same address"
-    counted = parts.claims._metrics.over_limit.labels(limit)._value.get()
+    counted = parts.claims.batches._metrics.over_limit.labels(limit)._value.get()
     assert counted and counted >= 5
 
 

@@ -141,7 +141,7 @@ async def test_replicas_share_the_ids_and_take_over_those_of_one_that_died(
     mine = [await parts.claims.acquire(Offer("Q1")) for _ in range(12)]
     theirs = [await other.claims.acquire(Offer("Q1")) for _ in range(12)]
     assert not {one.job_id for one in mine if one} & {one.job_id for one in theirs if one}
-    assert other.claims._metrics.claims.labels("lost")._value.get() == 0  # nobody tried what the other takes
+    assert other.claims.batches._metrics.claims.labels("lost")._value.get() == 0  # nobody tried what the other takes
     await other.close()
     async with rows.database.pool.acquire() as connection:
         await connection.execute("UPDATE dispatch_replicas SET seen_at = orrery_now() - interval '1 minute'")

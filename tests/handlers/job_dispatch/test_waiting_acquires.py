@@ -28,7 +28,7 @@ class HeldBack:
     def __init__(self, parts: Parts) -> None:
         self.go_on, self.busy = asyncio.Event(), asyncio.Event()
         self.n_busy = 0
-        self._sessions = parts.claims._sessions
+        self._sessions = parts.claims.batches._sessions
         self._claim = self._sessions.claim
         self._sessions.claim = self.claim  # type: ignore[method-assign]
 
@@ -51,7 +51,7 @@ async def held(parts: Parts, rows: Rows) -> HeldBack:
 async def all_busy(parts: Parts, held: HeldBack) -> list[asyncio.Task[Any]]:
     first = []
     parts.claims.limits.worth_another_session = 1
-    for _ in range(parts.claims._sessions.count):
+    for _ in range(parts.claims.batches._sessions.count):
         first.append(asyncio.create_task(parts.claims.acquire(OFFER)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -122,7 +122,7 @@ async def test_a_window_full_of_killed_jobs_is_read_again_instead_of_tried_throu
         await kill_jobs(work, killed, "task killed")
     granted = await parts.claims.acquire(Offer("Q1"))
     assert granted is not None and granted.job_id == left
-    lost = parts.claims._metrics.claims.labels("lost")._value.get()
+    lost = parts.claims.batches._metrics.claims.labels("lost")._value.get()
     assert 0 < lost <= 2 * parts.claims.limits.lost_before_reread
 
 
@@ -146,7 +146,7 @@ async def test_a_pause_leaves_the_window_as_it_is_without_its_own_jobs(rows: Row
     assert parts.windows._queues["Q1"].window is before
     granted = await parts.claims.acquire(OFFER)
     assert granted is not None and granted.job_id == other
-    assert parts.claims._metrics.claims.labels("lost")._value.get() == 0
+    assert parts.claims.batches._metrics.claims.labels("lost")._value.get() == 0
     await rows.becomes(paused, "activated")
     lane_job = LaneJob(job_id=paused, queue="Q1", gshare="MC", shape_id=rows.shapes["small"], priority=100)
     await parts.news.on_jobs_activated(JobsActivated(job_ids=(paused,), lane_jobs=(lane_job,)))
