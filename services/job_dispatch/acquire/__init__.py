@@ -9,7 +9,7 @@
 `windows`            the heads of lanes in memory, of each queue that is in use
 `queue_reads`        the read of a queue from its start; `refills` read on; `lane_reader` has the statements
 `lane_facts`         what lanes have beside their queue: `shapes` and order keys
-`task_queues`        which task queues fit a kind of pilot; `task_queue_orders` their priorities
+`task_queues`        which task queues fit a kind of pilot; `task_queue_orders` their priorities, by `order_rules`
 `site_limits`        running limits and delays of sites as a process knows them; `site_permits` for all dispatchers
 `site_requirements`  what sites and jobs require of each other, asked once more at the acquire (SAM-Grid)
 `sessions`           connections that only claim; `identity` of the process, for keys of its own

@@ -9,12 +9,13 @@ it. Which keys have another place since is kept, so that draws follow changes in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 
 import asyncpg
 
+from services.job_dispatch.acquire.order_rules import OrderRules
 from services.job_dispatch.policy.new_task_queues import NewTaskQueues
 from services.job_dispatch.policy.order_changes import OrderChanges
 from services.job_dispatch.policy.queues_of_share import KeyPlace
@@ -22,18 +23,13 @@ from services.job_dispatch.store import task_queues as store
 from shared.config.parameters import Parameters
 from shared.db.holders import for_all
 from shared.order.identity import TaskQueueIdentity, real_priority
-from shared.order.parameters import CONSOLIDATION, INSTEAD, TASK_QUEUES
+from shared.order.parameters import INSTEAD
 from shared.order.task_queues import (
     LEAST_PRIORITY,
-    NO_PROPERTIES,
-    Consolidation,
-    Corrections,
     Entity,
     GroupName,
-    GroupProperties,
     TaskQueuePriority,
     WaitingQueue,
-    prioritised,
 )
 
 QUEUES_TOGETHER = 2000
@@ -48,7 +44,7 @@ class TaskQueueOrders:
     def __init__(self, read: Read, parameters: Parameters) -> None:
         self.keys: dict[int, tuple[int, int]] = {}
         self.queues: dict[int, TaskQueueIdentity] = {}
-        self.groups: Mapping[GroupName, GroupProperties] = {}
+        self.rules = OrderRules(parameters)
         self.n_forgotten = 0
         self._read = read
         self._parameters = parameters
@@ -56,9 +52,7 @@ class TaskQueueOrders:
         self._keys_of_group: dict[GroupName, set[int]] = {}
         self._waiting: dict[int, int] = {}
         self._priorities: dict[int, float] = {}
-        self._corrections = Corrections()
         self._divided = NewTaskQueues()
-        self._modes: Mapping[str, str] = {}
         self._missing: set[int] = set()
         self._loading: asyncio.Task[None] | None = None
 
@@ -85,19 +79,11 @@ class TaskQueueOrders:
         number, user_priority = key
         identity, priority = self.queues[number], self._priorities.get(number, LEAST_PRIORITY)
         weight = real_priority(user_priority)
-        if self._mode(identity.vo) == INSTEAD:
+        if self.rules.mode(identity.vo) == INSTEAD:
             return KeyPlace(number, priority, weight, identity.vo)
-        properties = self.groups.get((identity.vo, identity.user_group), NO_PROPERTIES)
-        correction = self._corrections.within_shares.get((gshare, identity.user_name), 1.0)
+        properties = self.rules.of_group((identity.vo, identity.user_group))
+        correction = self.rules.corrections.within_shares.get((gshare, identity.user_name), 1.0)
         return KeyPlace(number, priority * (1.0 if properties.job_sharing else correction), weight)
-
-    def _mode(self, vo: str) -> str:
-        """How a VO uses task queues; kept, as it is asked for every key."""
-        found = self._modes.get(vo)
-        if found is None:
-            found = self._parameters.read(TASK_QUEUES, vo=vo)
-            self._modes = {**self._modes, vo: found}
-        return found
 
     def expect(self, order_key_id: int) -> None:
         """Note that a job with this key waits."""
@@ -161,8 +147,8 @@ class TaskQueueOrders:
             n_jobs.setdefault(number, {})[user_priority] = self._waiting[key]
         queues = [WaitingQueue(number, self.queues[number], counts) for number, counts in n_jobs.items()]
         name = queues[0].identity.group
-        properties, how = self.groups.get(name, NO_PROPERTIES), self._consolidation(name[0])
-        found = self._divided.priced(name, queues, properties, self._corrections, how)
+        properties, how = self.rules.of_group(name), self.rules.consolidation(name[0])
+        found = self._divided.priced(name, queues, properties, self.rules.corrections, how)
         if found is not None:
             self._priorities.update(found)
             self._changes.note(order_key_ids)
@@ -178,24 +164,13 @@ class TaskQueueOrders:
             self._forget(key)
         in_use = {number for number, _ in self.keys.values()}
         self.queues = {number: one for number, one in self.queues.items() if number in in_use}
-        has_other_groups = await self._read_rules(connection)
+        has_other_groups, has_other_rules = await self.rules.read(connection)
+        if has_other_rules:
+            self._changes.note_all()  # any key may have another place
         self._missing.difference_update(self.keys)
         self._divided = NewTaskQueues()
         await self._calculate(list(self._waiting), known)
         self._changes.note(gone)
-        return has_other_groups
-
-    async def _read_rules(self, connection: asyncpg.Connection) -> bool:
-        """Read what groups are due, factors and modes; whether groups have changed.
-
-        Any key may have another place if one of them has changed.
-        """
-        groups, corrections = await store.groups_of_users(connection), await store.corrections(connection)
-        modes = {vo: self._parameters.read(TASK_QUEUES, vo=vo) for vo in self._modes}
-        has_other_groups = groups != self.groups
-        if has_other_groups or (corrections, modes) != (self._corrections, self._modes):
-            self.groups, self._corrections, self._modes = groups, corrections, modes
-            self._changes.note_all()
         return has_other_groups
 
     def _forget(self, order_key_id: int) -> None:
@@ -234,7 +209,7 @@ class TaskQueueOrders:
             of_entities[one.identity.vo, one.identity.user_group, one.identity.user_name] = one
             if number % QUEUES_TOGETHER == 0:
                 await asyncio.sleep(0)
-        self._divided.calculated(of_entities.values(), self.groups)
+        self._divided.calculated(of_entities.values(), self.rules.groups)
         for gone in known - found.keys():
             self._priorities.pop(gone, None)
         changed = {number for number, priority in found.items() if self._priorities.get(number) != priority}
@@ -262,9 +237,4 @@ class TaskQueueOrders:
         for number, counts in n_jobs.items():
             identity = self.queues[number]
             by_vo.setdefault(identity.vo, []).append(WaitingQueue(number, identity, counts))
-        for vo in sorted(by_vo):
-            how = self._consolidation(vo)
-            yield from prioritised(by_vo[vo], self.groups, consolidation=how, corrections=self._corrections)
-
-    def _consolidation(self, vo: str) -> Consolidation:
-        return "average" if self._parameters.read(CONSOLIDATION, vo=vo) == "average" else "sum"
+        return self.rules.prioritised(by_vo)

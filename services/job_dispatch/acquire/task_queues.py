@@ -101,7 +101,7 @@ class TaskQueues:
     def why_not(self, task_queue_id: int, offered: TaskQueueOffer) -> str | None:
         """Why a task queue does not fit, in words; None if it does."""
         queue = self.orders.queues[task_queue_id]
-        properties = self.orders.groups.get((queue.vo, queue.user_group))
+        properties = self.orders.rules.groups.get((queue.vo, queue.user_group))
         found = unmatched(queue, offered, job_sharing=properties is not None and properties.job_sharing)
         return found.reason if found is not None else None
 
