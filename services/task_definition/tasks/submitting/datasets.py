@@ -65,7 +65,11 @@ async def problems_of_datasets(
     if not waits and given.vo not in vos_outside:
         found += _unknown_input(spec, known)
     writer = caller_as_writer(caller, given.vo, owner_of(spec, caller))
-    foreign = await (take_names if takes else foreign_names)(connection, outputs_wanted(spec, 0), writer)
+    outputs = outputs_wanted(spec, 0)
+    if takes:
+        foreign = await take_names(connection, outputs, writer)
+    else:
+        foreign = await foreign_names(connection, outputs, writer)
     foreign += await foreign_task_name(connection, spec, writer)
     if is_again or foreign:
         return [*found, *foreign]
