@@ -6,12 +6,12 @@ belong to no other task.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import asyncpg
 
-from services.task_definition.data.owning import caller_as_writer, foreign_names, take_names
+from services.task_definition.data.policy.scopes import ForeignName
 from services.task_definition.tasks.policy.definition_plan import DefinitionFacts, DefinitionRefused, Outcome
 from services.task_definition.tasks.policy.duplication import outputs_of, taken
 from services.task_definition.tasks.policy.preprocessing import is_unknown_yet
@@ -19,7 +19,6 @@ from services.task_definition.tasks.policy.refine import refiner_for
 from services.task_definition.tasks.policy.task_spec import TaskSpec
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.submitting.malformed import UNKNOWN_DATASET
-from services.task_definition.tasks.submitting.names import foreign_task_name, outputs_wanted
 from services.task_definition.tasks.submitting.rights import owner_of
 from shared.auth import Caller, access
 from shared.auth.access import Whose
@@ -50,13 +49,13 @@ async def problems_of_datasets(
     spec: TaskSpec,
     caller: Caller,
     known: KnownInput,
+    foreign: Sequence[ForeignName],
     *,
     is_again: bool,
-    takes: bool,
 ) -> list[FieldProblem]:
     """List problems of input, then of output; `is_again`: the task exists, and writes what it wrote.
 
-    With `takes` scopes of nobody are its owner's from now on: who finds any problem gives the transaction up.
+    `foreign`: names of its output that are somebody else's.
     """
     given = spec.parameters
     found: list[FieldProblem] = []
@@ -64,13 +63,6 @@ async def problems_of_datasets(
     waits = given.wait_input or given.parent_task_id is not None or finds_input(spec)
     if not waits and given.vo not in vos_outside:
         found += _unknown_input(spec, known)
-    writer = caller_as_writer(caller, given.vo, owner_of(spec, caller))
-    outputs = outputs_wanted(spec, 0)
-    if takes:
-        foreign = await take_names(connection, outputs, writer)
-    else:
-        foreign = await foreign_names(connection, outputs, writer)
-    foreign += await foreign_task_name(connection, spec, writer)
     if is_again or foreign:
         return [*found, *foreign]
     writers = await store.writers(connection, [name for name in outputs_of(spec) if "$" not in name])

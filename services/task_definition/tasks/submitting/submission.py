@@ -11,6 +11,8 @@ from typing import Any
 
 import asyncpg
 
+from services.task_definition.data.owning import caller_as_writer, foreign_names, take_names
+from services.task_definition.data.policy.scopes import ForeignName
 from services.task_definition.data.store.known_vos import is_known_vo, known_vos
 from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
 from services.task_definition.tasks.policy.ability import never_runs
@@ -40,6 +42,7 @@ from services.task_definition.tasks.submitting.malformed import (
     problems_of_readable_parts,
     unreadable_requirements,
 )
+from services.task_definition.tasks.submitting.names import foreign_task_name, outputs_wanted
 from services.task_definition.tasks.submitting.places import problems_of_places
 from services.task_definition.tasks.submitting.references import problems_of_references
 from services.task_definition.tasks.submitting.resubmission import Resubmission
@@ -126,10 +129,11 @@ class Submission:
         problems += await self._problems(work.connection, spec, caller, gshare, existing)
         if looked is not None:
             problems += self._units(spec, looked)
+            foreign = await _foreign(work, spec, caller, takes=existing is None and not dry_run)
+            reader = (work.connection, self._vos_outside)
             problems += await problems_of_datasets(
-                work.connection, self._vos_outside, spec, caller, looked,
-                is_again=existing is not None, takes=existing is None and not dry_run,
-            )  # fmt: skip
+                *reader, spec, caller, looked, foreign, is_again=existing is not None
+            )
         if existing is not None:
             problems += await self._resubmission.problems(work, existing, spec)
         work_queue_id, unknown = named_work_queue(spec, sharing.work_queues, owner_of(spec, caller))
@@ -256,6 +260,19 @@ class Submission:
         if not decision.chosen:
             raise SubmissionRefused([problem("task_parameters", None, never_runs(decision.reason(), ability))])
         return {"queues_that_could_run_it": ability["passed"], "ability": ability}
+
+
+async def _foreign(work: UnitOfWork, spec: TaskSpec, caller: Caller, *, takes: bool) -> list[ForeignName]:
+    """List the names that a task would write and that are somebody else's.
+
+    With `takes` scopes of nobody are its owner's from now on; a refusal gives the transaction up.
+    """
+    writer, outputs = caller_as_writer(caller, spec.parameters.vo, owner_of(spec, caller)), outputs_wanted(spec, 0)
+    if takes:
+        found = await take_names(work.connection, outputs, writer)
+    else:
+        found = await foreign_names(work.connection, outputs, writer)
+    return [*found, *await foreign_task_name(work.connection, spec, writer)]
 
 
 def _facts(looked: KnownInput, gshare: str, resource_type: str) -> dict[str, Any]:
