@@ -1,21 +1,26 @@
-"""Keeps tables partitioned by day: makes the next days' partitions, drops old ones.
+"""Tables partitioned by day: makes the next days' partitions, drops old ones, stops nobody.
 
-Names of tables and columns in these statements are the constants below, never input.
-
-How long a table is kept is the runtime parameter `maintenance.<TABLE>_KEEP_DAYS`; 0 keeps it for ever.
+Whoever waits for a lock makes all wait that come after it. So each lock is waited for a moment only, and tried again
+later; partitions that are made or emptied are locked alone, and only the drop of an empty one locks its table, for as
+long as that takes. Names of tables and columns in these statements are the constants below, never input.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import asyncpg
 
 log = logging.getLogger(__name__)
 
 DAYS_AHEAD = 3
+#: for a lock: writers that came later wait as long
+_A_MOMENT = "SET LOCAL lock_timeout = '20ms'"
+#: rows of a day that the default partition has, and that move when the day's partition is made; a day with more stays
+MOST_MOVED = 1000
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,20 @@ class DailyTable:
 
     name: str
     column: str
-    keep_days: int
+
+    def child(self, day: date) -> str:
+        """Name the partition of a day."""
+        return f"{self.name}_{day:%Y%m%d}"
+
+    def between(self, day: date) -> str:
+        """Say the condition that a row is of a day."""
+        return f"{self.column} >= '{day}' AND {self.column} < '{day + timedelta(days=1)}'"
 
 
 DAILY_TABLES = (
-    DailyTable("inbox", "event_day", 7),
-    DailyTable("transition_log", "at", 0),
-    DailyTable("jobs_archive", "archived_at", 0),
+    DailyTable("inbox", "event_day"),
+    DailyTable("transition_log", "at"),
+    DailyTable("jobs_archive", "archived_at"),
 )
 
 _CHILDREN = """
@@ -42,43 +54,51 @@ JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = $1::text::regclass
 """
 
-_KEEP = """
-SELECT value::integer FROM parameters
-WHERE app = 'orrery' AND component = 'maintenance' AND key = $1 AND vo = '' AND type = 'int'
-"""
+
+async def days_of(connection: asyncpg.Connection, table: DailyTable) -> list[date]:
+    """Read which days have a partition, the oldest first."""
+    names = [row["relname"].removeprefix(f"{table.name}_") for row in await connection.fetch(_CHILDREN, table.name)]
+    return sorted(datetime.strptime(name, "%Y%m%d").replace(tzinfo=UTC).date() for name in names if name.isdigit())
 
 
 async def keep_partitions(connection: asyncpg.Connection) -> list[str]:
-    """Make the partitions of today and the next days, drop the old; the names made.
-
-    It runs in the caller's transaction.
-    """
-    # A partition needs a lock on its parent: better to try again in an hour than to make everybody wait.
-    await connection.execute("SET LOCAL lock_timeout = '5s'")
-    today: date = await connection.fetchval("SELECT (orrery_now() AT TIME ZONE 'UTC')::date")
+    """Make all partitions of today and the next days in one transaction: nobody uses the tables yet."""
     made = []
-    for table in DAILY_TABLES:
-        children = {row["relname"] for row in await connection.fetch(_CHILDREN, table.name)}
-        for offset in range(DAYS_AHEAD):
-            day = today + timedelta(days=offset)
-            child = f"{table.name}_{day:%Y%m%d}"
-            if child not in children:
-                await _make(connection, table, day, child)
-                made.append(child)
-        keep = await connection.fetchval(_KEEP, f"{table.name.upper()}_KEEP_DAYS")
-        await _drop_old(connection, table, children, today, table.keep_days if keep is None else keep)
+    while (name := await make_next_partition(connection)) is not None:
+        made.append(name)
     return made
 
 
-async def _make(connection: asyncpg.Connection, table: DailyTable, day: date, child: str) -> None:
-    """A new child; rows of its day that the default child took meanwhile move into it."""
-    default = f"{table.name}_default"
-    between = f"{table.column} >= '{day}' AND {table.column} < '{day + timedelta(days=1)}'"
-    if not await connection.fetchval(f"SELECT EXISTS (SELECT FROM {default} WHERE {between})"):  # noqa: S608
-        await connection.execute("SELECT ensure_day_partitions($1, $2, 1)", table.name, day)
-        return
+async def make_next_partition(connection: asyncpg.Connection) -> str | None:
+    """Make one of the missing partitions of today and the next days; its name, None where none is.
+
+    It runs in the caller's transaction, which ends soon: it holds the default partition. Raises LockNotAvailableError.
+    """
+    today: date = await connection.fetchval("SELECT (orrery_now() AT TIME ZONE 'UTC')::date")
+    for table in DAILY_TABLES:
+        known = set(await days_of(connection, table))
+        for day in (today + timedelta(days=offset) for offset in range(DAYS_AHEAD)):
+            if day not in known and await _make(connection, table, day):
+                return table.child(day)
+    return None
+
+
+async def _make(connection: asyncpg.Connection, table: DailyTable, day: date) -> bool:
+    """Attach a table that was made and filled by itself; whether it was.
+
+    Rows of its day that the default partition took meanwhile move into it; if they are many, the day stays there.
+    """
+    default, child, between = f"{table.name}_default", table.child(day), table.between(day)
+    counted = f"SELECT count(*) FROM (SELECT FROM {default} WHERE {between} LIMIT {MOST_MOVED + 1}) found"  # noqa: S608
+    if await connection.fetchval(counted) > MOST_MOVED:
+        return False
+    await connection.execute(_A_MOMENT)
+    await connection.execute(
+        f"CREATE TABLE {child} (LIKE {table.name} INCLUDING DEFAULTS INCLUDING CONSTRAINTS,"
+        f" CONSTRAINT {child}_day CHECK ({between}))"
+    )
+    # The moved rows are taken under the lock that ATTACH takes anyway: none comes between.
     await connection.execute(f"LOCK TABLE {default} IN ACCESS EXCLUSIVE MODE")
-    await connection.execute(f"CREATE TABLE {child} (LIKE {table.name} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)")
     await connection.execute(
         f"WITH moved AS (DELETE FROM {default} WHERE {between} RETURNING *) "  # noqa: S608
         f"INSERT INTO {child} SELECT * FROM moved"
@@ -86,17 +106,31 @@ async def _make(connection: asyncpg.Connection, table: DailyTable, day: date, ch
     await connection.execute(
         f"ALTER TABLE {table.name} ATTACH PARTITION {child} FOR VALUES FROM ('{day}') TO ('{day + timedelta(days=1)}')"
     )
+    await connection.execute(f"ALTER TABLE {child} DROP CONSTRAINT {child}_day")
+    return True
 
 
-async def _drop_old(
-    connection: asyncpg.Connection, table: DailyTable, children: set[str], today: date, keep_days: int
-) -> None:
-    if keep_days <= 0:
-        return
-    first_kept = today - timedelta(days=keep_days)
-    for child in sorted(children):
-        suffix = child.removeprefix(f"{table.name}_")
-        if suffix.isdigit() and datetime.strptime(f"{suffix} +0000", "%Y%m%d %z").date() < first_kept:
-            await connection.execute(f'DROP TABLE "{child}"')
-            log.info("dropped partition %s", child)
-    await connection.execute(f"DELETE FROM {table.name}_default WHERE {table.column} < '{first_kept}'")  # noqa: S608
+async def empty_or_drop(connection: asyncpg.Connection, table: DailyTable, days: Sequence[date]) -> bool:
+    """Empty the first of these partitions that has rows, else drop the first; whether it was dropped.
+
+    What empties one locks it alone, the drop locks the table. Raises LockNotAvailableError while somebody reads it.
+    """
+    await connection.execute(_A_MOMENT)
+    for child in map(table.child, days):
+        if await connection.fetchval(f"SELECT EXISTS (SELECT FROM {child})"):  # noqa: S608
+            await connection.execute(f"TRUNCATE {child}")
+            log.info("emptied partition %s", child)
+            return False
+    await connection.execute(f"DROP TABLE {table.child(days[0])}")
+    log.info("dropped partition %s", table.child(days[0]))
+    return True
+
+
+async def drop_outside(connection: asyncpg.Connection, table: DailyTable, first_kept: date, most: int) -> int:
+    """Drop rows of earlier days that lie in no partition of their own; how many."""
+    default = f"{table.name}_default"
+    status = await connection.execute(
+        f"DELETE FROM {default} WHERE ctid = ANY(ARRAY("  # noqa: S608
+        f"SELECT ctid FROM {default} WHERE {table.column} < '{first_kept}' LIMIT {most:d}))"
+    )
+    return int(status.rpartition(" ")[2])

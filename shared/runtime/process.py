@@ -20,7 +20,7 @@ from shared.cancelling import end
 from shared.config.settings import Settings, SettingsError
 from shared.db import migrate
 from shared.db.database import Database, is_retryable
-from shared.db.partitions import keep_partitions
+from shared.db.partitions import make_next_partition
 from shared.db.unit_of_work import UnitOfWork
 from shared.events.catalogue import ENTRIES
 from shared.messaging.dispatcher import DUE_AT_ONCE, Dispatcher
@@ -53,11 +53,11 @@ class StartError(Exception):
     """The process cannot start now; the text says why."""
 
 
-async def _keep_partitions(work: UnitOfWork) -> None:
-    await keep_partitions(work.connection)
+async def _make_partitions(work: UnitOfWork) -> bool:
+    return await make_next_partition(work.connection) is not None
 
 
-PARTITIONS = Periodic("partitions", 3600.0, run=_keep_partitions)
+PARTITIONS = Periodic("partitions", 3600.0, run=_make_partitions)
 
 
 @dataclass
