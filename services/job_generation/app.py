@@ -85,7 +85,6 @@ def build(context: Context) -> Service:
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
             Periodic("order-keys", ORDER_KEYS_EVERY_S, rekeying.look),
-            Periodic("forget-specs", FORGET_EVERY_S, handlers.forget_specs),
             Periodic("forget-retry-decisions", FORGET_EVERY_S, forget_retry_decisions),
             *(work for kind in kinds for work in kind.periodic()),
         ],

@@ -25,7 +25,6 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkBrokered, ChunkUnplaceable, JobsEvent, TaskCommanded, TaskReady, TaskReleased
 from shared.states.job import FINAL
 
-SPECS_AT_ONCE = 50_000
 TASKS_AT_ONCE = 20
 #: states in which a task whose time has come waits for the watchdog
 LEFT_TO_THE_WATCHDOG = frozenset({"pending", "throttled"})
@@ -141,8 +140,3 @@ class Handlers:
         """Periodic: counted jobs leave the hot table."""
         limits = kept_for(self._parameters)
         await store_jobs.archive(work, work.now - timedelta(seconds=limits.archive_after_s), limits.archive_batch)
-
-    async def forget_specs(self, work: UnitOfWork) -> None:
-        """Periodic: texts of jobs that ended long ago are deleted."""
-        before = work.now - timedelta(days=kept_for(self._parameters).keep_specs_days)
-        await store_jobs.forget_specs(work, before, SPECS_AT_ONCE)

@@ -52,7 +52,7 @@ class GenerationParameters:
 
 @dataclass(frozen=True)
 class KeptFor:
-    """How long jobs that ended are kept where, for all VOs; seconds and days."""
+    """When jobs that ended leave the live table, for all VOs."""
 
     archive_after_s: float = set_by(
         Parameter(COMPONENT, "ARCHIVE_AFTER_S", 120.0, "s", "until finished jobs leave the live table"), float
@@ -60,13 +60,10 @@ class KeptFor:
     archive_batch: int = set_by(
         Parameter(COMPONENT, "ARCHIVE_BATCH", 5000.0, "jobs", "archived in one transaction", 1), int
     )
-    keep_specs_days: float = set_by(
-        Parameter(COMPONENT, "KEEP_SPECS_DAYS", 7.0, "days", "for which texts of finished jobs are kept"), float
-    )
 
 
 def kept_for(parameters: Parameters) -> KeptFor:
-    """When jobs that ended leave the live table, and their texts."""
+    """When jobs that ended leave the live table."""
     return parameters.filled(KeptFor)
 
 

@@ -4,18 +4,20 @@ Consumes: tasks.woken (waiting tasks go on before their time); receives config.c
 task.released, task.completed (exhausted), task.command_requested; and, in the reconciling sweep, again the events of
 rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came from | exhausted and
 throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
-`throttled_time`, `num_throttled`; the tables watch_runs and sweep_marks.
+`throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks and
+retention_*.
 
 ============  =====================================================================================================
 `handlers`    what is looked for, each with its period: tasks whose time has come or is over, what is said again
 `expiring`    jobs whose time is over, and those of queues that have too many
 `sweeping`    events that seem to be lost, said again
 `pausing`     production tasks of which too many jobs fail
+`retaining`   what is older than a rule of retention says, dropped
 `diagnosing`  the condition of the system: what is away, stuck, slow and large
 `checking`    the invariants, as SQL
 ============  =====================================================================================================
 
 `policy/` has the tables: limits of jobs by state, waits of tasks, thresholds of fast rebrokerage, the grace after an
-outage of our own. HTTP: the invariants (`/api/v1/check`), messages put aside (`/api/v1/bus/...`) and who did what
-(`/api/v1/audit`).
+outage of our own, the rules of retention. HTTP: the invariants (`/api/v1/check`), messages put aside
+(`/api/v1/bus/...`), who did what (`/api/v1/audit`) and what is dropped next (`/api/v1/retention`).
 """

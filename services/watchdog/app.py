@@ -7,6 +7,7 @@ from prometheus_client import Counter
 from services.watchdog.api.system import web_application
 from services.watchdog.expiring import ExpiringJobs
 from services.watchdog.handlers import Watchdog
+from services.watchdog.retaining import Retaining, RetentionMetrics
 from shared.config.parameters import Parameters
 from shared.events import TasksWoken
 from shared.runtime.service import Context, Periodic, Service, with_parameters
@@ -22,6 +23,7 @@ def build(context: Context) -> Service:
     parameters = Parameters()
     grid = KnownGrid(context.cache)
     jobs, watchdog = ExpiringJobs(parameters, grid, expired), Watchdog(parameters, grid, swept)
+    retaining = Retaining(parameters, RetentionMetrics.of(context.metrics))
     service = Service(
         name="watchdog",
         work=[(TasksWoken, watchdog.on_tasks_woken)],
@@ -32,6 +34,7 @@ def build(context: Context) -> Service:
             Periodic("tasks", TICK_S, watchdog.watch_tasks),
             Periodic("attempts", TICK_S, watchdog.watch_attempts),
             Periodic("sweep", TICK_S, watchdog.sweep),
+            Periodic("retention", TICK_S, retaining.drop_old),
         ],
         web=web_application(context.database),
         drains_dead_queue=True,

@@ -85,6 +85,9 @@ class Periods:
     )
     remind_again_s: float = set_by(_every("REMIND_AGAIN_S", 600.0, "between two reminders of the same task", 1), float)
     sweep_period_s: float = set_by(_every("SWEEP_PERIOD_S", 30.0, "between looks for work whose event was lost"), float)
+    retention_period_s: float = set_by(
+        _every("RETENTION_PERIOD_S", 300.0, "between looks for what is older than it may be"), float
+    )
     most_jobs: int = set_by(
         Parameter(COMPONENT, "MAX_JOBS_PER_RUN", 5000.0, "jobs", "closed by one look at overloaded queues", 1), int
     )

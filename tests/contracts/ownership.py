@@ -128,6 +128,11 @@ def _whole(*owners: Owner) -> Table:
     return Table(inserts=_only(*owners), others=_only(*owners), deletes=_only(*owners))
 
 
+def _dropped(*owners: Owner) -> Table:
+    """A table that belongs to these services, of which the watchdog drops what is old."""
+    return Table(inserts=_only(*owners), others=_only(*owners), deletes=_only(*owners, WD))
+
+
 TABLES: Mapping[str, Table] = {
     "tasks": TASKS,
     "task_datasets": TASK_DATASETS,
@@ -146,8 +151,8 @@ TABLES: Mapping[str, Table] = {
     "sandboxes": _whole(TD),
     "sandbox_parts": _whole(TD),
     "catalogue_requests": _whole(TD),
-    "task_job_counts": _whole(JG),
-    "task_usage": _whole(JG),
+    "task_job_counts": _dropped(JG),
+    "task_usage": _dropped(JG),
     "builds": _whole(JG),
     # kept by generation, and forgotten by the definition that takes it
     "preprocessing_results": Table(inserts=_only(JG), others=_only(JG), deletes=_only(TD)),
@@ -161,11 +166,11 @@ TABLES: Mapping[str, Table] = {
     "order_key_sweeps": _whole(JG),
     "order_key_changes": _whole(JG),
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
-    "job_sets": _whole(JG),
-    "job_set_jobs": _whole(JG),
-    "stored_copies": _whole(TD),
-    "jumbo_jobs": _whole(JG),
-    "event_ranges_past": _whole(JG),
+    "job_sets": _dropped(JG),
+    "job_set_jobs": _dropped(JG),
+    "stored_copies": _dropped(TD),
+    "jumbo_jobs": _dropped(JG),
+    "event_ranges_past": _dropped(JG),
     "hpo_searches": Table(
         inserts=_only(JG),
         others=_only(JG),
@@ -181,23 +186,23 @@ TABLES: Mapping[str, Table] = {
             **_columns(_only(JD), "error_diag is_jumbo"),
         },
     ),
-    "event_range_files": _whole(JD),
-    "refused_range_reports": _whole(JD),
-    "chunks": _whole(JG),
+    "event_range_files": _dropped(JD),
+    "refused_range_reports": _dropped(JD),
+    "chunks": _dropped(JG),
     "jobs_archive": _whole(JG),
-    "archive_days": _whole(),  # kept by the database, like the next
+    "archive_days": _dropped(),  # kept by the database, like the next
     "archive_days_of_tasks": _whole(),
-    "job_specs": _whole(JG),
-    "job_files": _whole(JG),
-    "job_retry_history": _whole(JG),
+    "job_specs": _dropped(JG),
+    "job_files": _dropped(JG),
+    "job_retry_history": _dropped(JG),
     "requirement_shapes": _whole(JG),
     "generation_decisions": _whole(JG),
-    "generation_history": _whole(JG),
+    "generation_history": _dropped(JG),
     "generation_gates": _whole(JG),
     "retry_rules": _whole(JG),
     "retry_decisions": _whole(JG),
     "raised_memory": _whole(JG),
-    "job_reports": _whole(JD),
+    "job_reports": _dropped(JD),
     "job_claims": _whole(JD),
     "job_progress": _whole(JD),
     "user_secrets": _whole(JD),
@@ -211,7 +216,7 @@ TABLES: Mapping[str, Table] = {
     "dispatch_replicas": _whole(JD),
     "workers": _whole(JD),
     "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),
-    "transfers": Table(inserts=_only(JD), others=_only(TD), deletes=_only(TD)),
+    "transfers": Table(inserts=_only(JD), others=_only(TD), deletes=_only(TD, WD)),
     "brokerage_decisions": Table(inserts=_only(TB, JB), deletes=_only(JB)),
     # written by who told the task to wait
     "waits": _whole(JB, TB, JG),
@@ -223,7 +228,7 @@ TABLES: Mapping[str, Table] = {
     "network_metrics": _whole(JB),
     "software_map": _whole(JB),
     "resource_types": _whole(JB),
-    "queue_statistics": _whole(JB),
+    "queue_statistics": _dropped(JB),
     "counted_chunks": _whole(JB),
     "queue_outcomes": _whole(JB),
     "queue_waits": _whole(JB),
@@ -245,6 +250,9 @@ TABLES: Mapping[str, Table] = {
     "user_corrections": _whole(SC),
     "group_corrections": _whole(SC),
     "sweep_marks": _whole(WD),
+    "retention_positions": _whole(WD),
+    "retention_put_off": _whole(WD),
+    "retention_sizes": _whole(WD),
     "process_locks": Table(inserts=frozenset()),
     **_SHARED,
 }  # fmt: skip

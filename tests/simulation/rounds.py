@@ -12,7 +12,7 @@ from tests.simulation.services import Services
 #: what only refreshes or forgets: when all is idle it is often left out, which makes waiting cheap
 UPKEEP = frozenset(
     {"refresh", "parameters", "publish-statistics", "count-workers", "forget-history", "forget-claims", "ranks",
-     "queue-activity", "forget-waits"}
+     "queue-activity", "forget-waits", "retention"}
 )  # fmt: skip
 UPKEEP_CHANCE = 0.1
 

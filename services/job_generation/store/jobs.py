@@ -313,8 +313,3 @@ async def standing_of_owner(work: UnitOfWork, task: Task) -> OwnerStanding:
 async def archive(work: UnitOfWork, before: datetime, count: int) -> None:
     """Ended jobs that were counted before a time leave the hot table."""
     await SQL.rows(work.connection, "archive_jobs", before=before, count=count)
-
-
-async def forget_specs(work: UnitOfWork, before: datetime, count: int) -> None:
-    """What pilots were given of jobs that were archived before a time is forgotten."""
-    await SQL.run(work.connection, "forget_specs", before=before, count=count)

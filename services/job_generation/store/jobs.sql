@@ -54,15 +54,6 @@ INSERT INTO jobs_archive (job_id, task_id, chunk_id, shape_id, current_priority,
 SELECT *, orrery_now() FROM gone ORDER BY job_id
 RETURNING job_id;
 
--- name: forget_specs
--- Looks at two days of the archive only, so that a long history costs nothing.
-DELETE FROM job_specs s
- USING (SELECT a.job_id FROM jobs_archive a
-         WHERE a.archived_at < :before AND a.archived_at >= :before::timestamptz - interval '2 days'
-           AND EXISTS (SELECT FROM job_specs kept WHERE kept.job_id = a.job_id)
-         LIMIT :count) gone
- WHERE s.job_id = gone.job_id;
-
 -- name: standing_of_owner
 -- Live jobs of a user of a VO, as the statistics count them, and how far the user is over the quota there. Index
 -- queue_statistics_user.

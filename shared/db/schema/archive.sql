@@ -1,4 +1,4 @@
--- Jobs that have ended and whose results are counted. The archive has a partition for each day and is kept for ever.
+-- Jobs that have ended and whose results are counted. The archive has a partition for each day, which goes as a whole.
 -- Which days have a job is known by the range of ids that each day archived, which days have jobs of a task is noted;
 -- reads by id or task open the partitions of these days only.
 
@@ -34,8 +34,8 @@ CREATE TABLE jobs_archive (
     PRIMARY KEY (job_id, archived_at)
 ) PARTITION BY RANGE (archived_at);
 CREATE TABLE jobs_archive_default PARTITION OF jobs_archive DEFAULT;
--- How many archived jobs of tasks are in which state, and their ids: from the index alone.
-CREATE INDEX jobs_archive_task ON jobs_archive (task_id, status) INCLUDE (archived_at, job_id);
+-- How many archived jobs of tasks are in which state, and their ids in order: from the index alone.
+CREATE INDEX jobs_archive_task ON jobs_archive (task_id, status, job_id) INCLUDE (archived_at);
 CREATE INDEX jobs_archive_job ON jobs_archive (job_id);
 
 -- The range of ids that each day archived.
@@ -45,12 +45,13 @@ CREATE TABLE archive_days (
     last_job_id bigint NOT NULL                -- the largest id
 );
 
--- The days that have jobs of a task.
+-- The days that had jobs of a task, those that were dropped too.
 CREATE TABLE archive_days_of_tasks (
     task_id bigint NOT NULL,                   -- the task
     day date NOT NULL,                         -- in UTC, as the partitions
     PRIMARY KEY (task_id, day)
 );
+CREATE INDEX archive_days_of_tasks_day ON archive_days_of_tasks (day);
 
 -- A day whose range is wide enough is not touched: who archives waits for nobody then.
 CREATE FUNCTION note_archived_jobs() RETURNS trigger LANGUAGE plpgsql AS $$

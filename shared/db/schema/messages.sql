@@ -59,5 +59,6 @@ CREATE TABLE parked_messages (
     replayed_by text                           -- who sent it again
 );
 CREATE INDEX parked_messages_open ON parked_messages (parked_id) WHERE replayed_at IS NULL;
+CREATE INDEX parked_messages_replayed ON parked_messages (replayed_at) WHERE replayed_at IS NOT NULL;
 CREATE INDEX parked_messages_tasks ON parked_messages USING gin (task_ids)
     WHERE task_ids <> '{}' AND replayed_at IS NULL;

@@ -34,3 +34,4 @@ CREATE TABLE audit_log (
     details jsonb NOT NULL DEFAULT '{}'        -- the arguments
 );
 CREATE INDEX audit_log_target ON audit_log (target, at);
+CREATE INDEX audit_log_old ON audit_log (at);

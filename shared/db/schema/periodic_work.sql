@@ -40,3 +40,34 @@ CREATE TABLE sweep_marks (
     PRIMARY KEY (kind, entity_id)
 );
 CREATE INDEX sweep_marks_old ON sweep_marks (swept_at);
+
+-- How far each rule of retention is: what lies before it was judged and is not read again.
+CREATE TABLE retention_positions (
+    rule text PRIMARY KEY,                     -- the rule
+    at timestamptz NOT NULL DEFAULT 'epoch',   -- the time of the last row, or the day of the last job, that was judged
+    id bigint NOT NULL DEFAULT 0,              -- the last task or job of that time
+    key text[],                                -- the last key of a walk through all rows
+    n_dropped bigint NOT NULL DEFAULT 0,       -- rows that it has dropped; of partitions: days
+    dropped_at timestamptz                     -- when it last dropped some
+);
+
+-- Tasks whose rows a rule could not drop when it came to them: judged again from time to time.
+CREATE TABLE retention_put_off (
+    rule text NOT NULL,                        -- the rule
+    task_id bigint NOT NULL,                   -- the task
+    day date NOT NULL DEFAULT 'epoch',         -- the day that archived its jobs, where the rule goes by jobs
+    status text NOT NULL DEFAULT '',           -- how far its jobs of that day are: the state of the last one
+    job_id bigint NOT NULL DEFAULT 0,          -- and its id
+    due_at timestamptz NOT NULL,               -- when it is judged again
+    PRIMARY KEY (rule, task_id, day)
+);
+CREATE INDEX retention_put_off_due ON retention_put_off (rule, due_at);
+CREATE INDEX retention_put_off_day ON retention_put_off (day);
+
+-- How large the tables of each rule were at the end of each day.
+CREATE TABLE retention_sizes (
+    rule text NOT NULL,                        -- the rule
+    day date NOT NULL,                         -- in UTC
+    n_bytes bigint NOT NULL,                   -- with indexes
+    PRIMARY KEY (rule, day)
+);

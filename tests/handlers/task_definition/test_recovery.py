@@ -229,6 +229,18 @@ async def test_lost_input_that_no_task_made_refuses_the_recovery_and_nothing_cha
     assert (await task_row(database, parent))["status"] == "done"
 
 
+async def test_what_was_made_of_input_that_is_not_known_any_more_is_refused_and_nothing_changes(
+    database: Database, producer: httpx.AsyncClient, parent: int
+) -> None:
+    names = await produce(database, parent, "HITS", first_job=100)
+    async with database.read() as connection:
+        await connection.execute("DELETE FROM job_files WHERE job_id = 100")
+    reply = await recover(producer, parent, files=[names[0]])
+    assert not reply["success"] and "what its job 100 read is not known any more" in reply["message"]
+    assert (await task_row(database, parent))["status"] == "done"
+    assert (await recover(producer, parent, files=[names[1]]))["success"], "of the others it is known"
+
+
 async def test_only_the_owner_or_production_recovers(
     database: Database, service: Service, authority: Authority, producer: httpx.AsyncClient, parent: int
 ) -> None:

@@ -53,6 +53,11 @@ async def outputs_of_jobs(connection: asyncpg.Connection, task_id: int, job_ids:
     return _files(rows)
 
 
+async def jobs_of_dropped_files(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[int]:
+    """Find jobs of which it is not known any more what they read."""
+    return [row["job_id"] for row in await SQL.rows(connection, "jobs_of_dropped_files", job_ids=list(job_ids))]
+
+
 async def inputs_of_jobs(connection: asyncpg.Connection, task_id: int, job_ids: Sequence[int]) -> list[KnownFile]:
     """Read the input that these jobs used."""
     rows = await SQL.rows(connection, "inputs_of_jobs", task_id=task_id, job_ids=list(job_ids), types=list(INPUT_TYPES))

@@ -36,6 +36,11 @@ SELECT f.file_id, f.dataset_id, d.dataset_name, f.lfn, f.type, coalesce(f.n_even
    AND f.type = ANY(:types::text[])
  ORDER BY f.file_id;
 
+-- name: jobs_of_dropped_files
+-- Jobs of which it is not known any more what they read: it was dropped with its age.
+SELECT w.job_id FROM unnest(:job_ids::bigint[]) AS w (job_id)
+ WHERE NOT EXISTS (SELECT FROM job_files x WHERE x.job_id = w.job_id) ORDER BY w.job_id;
+
 -- name: inputs_of_jobs
 -- Units of input that these jobs processed.
 SELECT DISTINCT f.file_id, f.dataset_id, d.dataset_name, f.lfn, d.type, coalesce(f.n_events, 0) AS n_events,

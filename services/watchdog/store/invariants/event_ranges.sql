@@ -24,7 +24,8 @@ SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
 
 -- name: i8_events_not_merged
 -- The merged ranges of a finished file cover all its events; of a task that was told to finish, or may lose some
--- (allowPartialFinish), some may be unprocessed, and are in ranges of their own.
+-- (allowPartialFinish), some may be unprocessed, and are in ranges of their own; the log says it where it begins with the
+-- task.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('file %s is finished; of its %s events %s are in merged ranges, %s in any range', f.file_id, f.n_events,
               c.n_merged, c.n_in_ranges) AS sentence
@@ -40,7 +41,9 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
    AND c.n_merged < f.n_events
    AND (c.n_in_ranges < f.n_events OR NOT t.split_rule ? 'allowPartialFinish' AND NOT EXISTS (
        SELECT FROM transition_log l
-        WHERE l.task_id = t.task_id AND l.entity = 'task' AND l.to_status = 'finishing'));
+        WHERE l.task_id = t.task_id AND l.entity = 'task' AND l.to_status = 'finishing')
+       AND EXISTS (SELECT FROM transition_log l
+                    WHERE l.task_id = t.task_id AND l.entity = 'task' AND l.from_status IS NULL));
 
 -- name: i7_counters_of_job_set
 -- The counters of a job set that is worked on are those of its ranges.

@@ -101,7 +101,8 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
    AND (f.attempt_nr > f.max_attempt OR f.failed_attempt > f.max_failure OR f.failed_attempt > f.attempt_nr);
 
 -- name: i9_attempts_without_jobs
--- Each counted attempt is the end of a job that did not succeed; each counted failure one that failed by itself.
+-- Each counted attempt is the end of a job that did not succeed; each counted failure one that failed by itself. Of tasks
+-- all of whose jobs are still known.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('file %s counts %s attempts and %s failures; its jobs make %s and %s', f.file_id, f.attempt_nr,
               f.failed_attempt, c.ended, c.failed) AS sentence
@@ -113,4 +114,6 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
         WHERE x.file_id = f.file_id AND j.results_applied_at IS NOT NULL AND j.status <> 'finished') c
  WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
    AND t.event_service = 0 AND NOT t.split_rule ? 'hpoWorkflow' AND (f.attempt_nr > 0 OR f.failed_attempt > 0)
+   AND NOT EXISTS (SELECT FROM archive_days_of_tasks a JOIN retention_positions p ON p.rule = 'job_files'
+                    WHERE a.task_id = t.task_id AND a.day <= (p.at AT TIME ZONE 'UTC')::date)
    AND (f.attempt_nr > c.ended OR f.failed_attempt > c.failed);

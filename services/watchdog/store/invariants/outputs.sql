@@ -19,7 +19,8 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
    AND NOT (coalesce(known.expires_at IS NOT NULL, true) AND d.attributes ->> 'transient' = 'true');
 
 -- name: i14_catalogue_has_unfinished_output
--- Of a task that has ended the catalogue has finished outputs only, and logs of jobs that were killed.
+-- Of a task that has ended the catalogue has finished outputs only, and logs of jobs that were killed, as their reports say
+-- while they are kept.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('the catalogue has %s in dataset %s, but the output is %s and its task %s', f.lfn, d.dataset_name,
               f.status, t.status) AS sentence
@@ -32,7 +33,9 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
  WHERE t.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
    AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted')
    AND NOT (f.status IN ('failed', 'cancelled') AND d.type IN ('log', 'trn_log')
-            AND EXISTS (SELECT FROM job_reports r WHERE r.job_id = f.out_job_id AND r.report -> 'outputs' ? f.lfn));
+            AND (EXISTS (SELECT FROM job_reports r WHERE r.job_id = f.out_job_id AND r.report -> 'outputs' ? f.lfn)
+                 OR EXISTS (SELECT FROM archive_days_of_tasks a JOIN retention_positions p ON p.rule = 'job_reports'
+                             WHERE a.task_id = t.task_id AND a.day <= (p.at AT TIME ZONE 'UTC')::date)));
 
 -- name: i16_output_not_in_the_text
 -- What a finished job wrote has a name that its text told it: no file is taken for another that the payload wrote. The

@@ -96,7 +96,7 @@ SELECT s.task_id, 'job' AS entity, s.job_id AS entity_id,
  GROUP BY s.task_id, s.job_id, s.status HAVING sum(s.step) <> 0;
 
 -- name: i5_file_log_has_a_gap
--- A file's batches in the log lead to its state.
+-- A file's batches in the log lead to its state, where the log has its task from the beginning.
 WITH steps AS (
     SELECT l.task_id, i.file_id, s.status, s.step
       FROM transition_log l
@@ -112,6 +112,8 @@ SELECT s.task_id, 'file' AS entity, s.file_id AS entity_id,
        AS sentence
   FROM steps s
  WHERE s.status IN ('picked', 'finished', 'failed', 'merging', 'prepared', 'cancelled')
+   AND EXISTS (SELECT FROM transition_log l
+                WHERE l.task_id = s.task_id AND l.entity = 'task' AND l.from_status IS NULL)
  GROUP BY s.task_id, s.file_id, s.status HAVING sum(s.step) <> 0;
 
 -- name: i7_job_given_twice
