@@ -36,7 +36,7 @@ def build(context: Context) -> Service:
             Periodic("sweep", TICK_S, watchdog.sweep),
             Periodic("retention", TICK_S, retaining.drop_old),
         ],
-        web=web_application(context.database),
+        web=web_application(context.database, parameters),
         drains_dead_queue=True,
     )
     return with_parameters(parameters, context.database, service)

@@ -200,6 +200,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/bus/parked": Call(_nothing),
     "GET /api/v1/audit": Call(_nothing),
     "GET /api/v1/condition": Call(_nothing),
+    "GET /api/v1/retention": Call(_nothing),
     "GET /api/v1/share/list": Call(_nothing),
     "GET /api/v1/share/history": Call(lambda victim: {"gshare": "MC"}),
     "GET /api/v1/share/explain": Call(_nothing),

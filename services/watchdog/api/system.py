@@ -10,10 +10,12 @@ from fastapi import Depends, FastAPI, Query
 from pydantic import BaseModel, Field
 
 from services.watchdog import diagnosing
+from services.watchdog.api.retention import add_retention
 from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks, waiting
 from services.watchdog.store.due import SQL
 from shared.auth import Caller, access
 from shared.auth.web import require
+from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.messaging import ledger
 from shared.web.envelope import Envelope
@@ -36,7 +38,7 @@ class DropRequest(ReplayRequest):
     reason: Annotated[str, Field(min_length=1, max_length=500)]
 
 
-def web_application(database: Database) -> FastAPI:
+def web_application(database: Database, parameters: Parameters) -> FastAPI:
     """Routes under /api/v1; the runtime adds /livez, /readyz and /metrics."""
     web = FastAPI(title="Orrery watchdog")
     web.router.route_class = JsonRoute
@@ -44,6 +46,7 @@ def web_application(database: Database) -> FastAPI:
     _add_condition(web, database)
     _add_bus(web, database)
     _add_audit(web, database)
+    add_retention(web, database, parameters)
     return web
 
 

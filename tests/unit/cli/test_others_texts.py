@@ -70,6 +70,11 @@ OF_A_SERIES = {
     "periodic_id": 1, "period_s": 60, "creation_time": WHEN,
     **dict.fromkeys(("status", "next_at", "ends_at", "user_name", "task_name", "last_error"), CANARY),
 }  # fmt: skip
+OF_A_RULE = {
+    **dict.fromkeys(("rule", "because_of", "never", "waiting_task_id", "oldest_at", "next_drop_at"), CANARY),
+    **dict.fromkeys(("keep_days", "n_bytes", "bytes_a_day", "n_dropped", "n_waiting_tasks"), 1),
+    "most_gb": None, "is_nearly_full": False,
+}  # fmt: skip
 CONDITION = {
     "findings": [{"what": CANARY, "n": 1, "since": CANARY, "see": CANARY}],
     "services": [{"service": CANARY, "runs": True}],
@@ -132,6 +137,7 @@ READS: dict[str, tuple[str, str, Any]] = {
     "config set": ("a.b 1", "config/set", ACCEPTED),
     "config unset": ("a.b", "config/unset", ACCEPTED),
     "status": ("", "condition", CONDITION),
+    "retention": ("", "retention", [OF_A_RULE]),
     "bus drop": ("1 --reason x", "bus/drop", {"dropped": [CANARY]}),
     "bus replay": ("1", "bus/replay", {"replayed": CANARY}),
     "periodic pause": ("1", "periodic_task/pause", ACCEPTED),
