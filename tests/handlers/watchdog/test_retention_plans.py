@@ -1,0 +1,87 @@
+"""What the rules of retention read is what is due: a test of plans over many rows that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from services.watchdog.store.retention import SQL
+from tests.handlers.watchdog.conftest import START, Stage
+
+N = 20_000
+#: of a table that no statement may read
+WHOLE = N // 10
+
+_FILL = (
+    "INSERT INTO tasks (task_name, user_name, status, state_change_time)"
+    " SELECT 't' || n, 'u', CASE n % 2 WHEN 0 THEN 'done' ELSE 'running' END, $1::timestamptz + n * interval '1 minute'"
+    f" FROM generate_series(1, {N}) n",
+    "SELECT ensure_day_partitions('jobs_archive', $1::timestamptz::date, 4)",
+    "INSERT INTO jobs_archive (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number,"
+    " status, queue, resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,"
+    " archived_at)"
+    " SELECT n, n / 100, 1, 1, 0, 1, 1, 'finished', 'Q', 'SCORE', 's', 'u', 'managed', 'normal', $1, $1,"
+    f" $1::timestamptz + n % 4 * interval '1 day' FROM generate_series(1, {N}) n",
+    "INSERT INTO audit_log (at, caller, verb, target, outcome)"
+    f" SELECT $1::timestamptz + n * interval '1 minute', 'a', 'v', 't', 'o' FROM generate_series(1, {N}) n",
+    "INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type)"
+    f" SELECT n, n, 1, n / 100, 'input' FROM generate_series(1, {N}) n WHERE $1 <= $1::timestamptz",
+    "INSERT INTO chunks (task_id, kind, status, n_files)"
+    f" SELECT n / 4, 'normal', 'used', 1 FROM generate_series(1, {N}) n WHERE $1 <= $1::timestamptz",
+    "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
+    f" SELECT 'Q' || n, 'S', 's', 'u', 'running', 0, 0 FROM generate_series(1, {N}) n WHERE $1 <= $1::timestamptz",
+    "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s,"
+    " used_at)"
+    f" SELECT 'managed', 'SCORE', 1, n, 1, 1, $1::timestamptz + n * interval '1 minute' FROM generate_series(1, {N}) n",
+)  # fmt: skip
+
+_DAY = timedelta(days=1)
+_LATER = START + timedelta(hours=2)
+CASES: dict[str, dict[str, Any]] = {
+    "tasks_to_judge": {"at": START, "id": 0, "before": _LATER, "most": 50},
+    "jobs_to_judge": {"day": START, "next_day": START + _DAY, "id": 1000, "most": 50},
+    "jobs_of_day": {"task_id": 17, "day": START, "next_day": START + _DAY, "status": "", "job_id": 0, "most": 50},
+    "audit_log": {"before": _LATER, "most": 50},
+    "job_files": {"job_ids": list(range(50)), "most": 50},
+    "chunks": {"task_ids": list(range(50)), "most": 50},
+    "requirement_shapes": {"before": _LATER, "most": 50},
+    "queue_statistics": {**{f"k{number}": "Q5" for number in range(1, 7)}, "most": 50},
+}
+
+
+@pytest.fixture
+async def filled(stage: Stage) -> None:
+    async with stage.database.read() as connection, connection.transaction():
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        for statement in _FILL:
+            await connection.execute(statement, START)
+    async with stage.database.read() as connection:
+        await connection.execute("ANALYZE")
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node of a plan."""
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+@pytest.mark.usefixtures("filled")
+async def test_a_slice_reads_no_more_than_what_it_judges(stage: Stage) -> None:
+    read = {}
+    for name, arguments in CASES.items():
+        ordered = [arguments[one] for one in SQL.parameters(name)]
+        async with stage.database.read() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            text = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT json) {SQL.text(name)}", *ordered)
+            await transaction.rollback()
+        plan = (orjson.loads(text) if isinstance(text, str) else text)[0]["Plan"]
+        read[name] = max(
+            (one["Actual Rows"] + one.get("Rows Removed by Filter", 0)) * one["Actual Loops"] for one in nodes(plan)
+        )
+    assert {name: n for name, n in read.items() if n >= WHOLE} == {}
