@@ -31,6 +31,7 @@ from services.task_definition.metrics import DefinitionMetrics
 from services.task_definition.tasks.api.command import command_routes
 from services.task_definition.tasks.api.explain import explain_routes
 from services.task_definition.tasks.api.lost_files import lost_file_routes
+from services.task_definition.tasks.api.offered import offer_routes
 from services.task_definition.tasks.api.periodic_task import periodic_routes
 from services.task_definition.tasks.api.task import submission_routes, task_routes
 from services.task_definition.tasks.api.task_files import task_file_routes
@@ -179,6 +180,7 @@ def _web(
         submission_routes(context.database, submission, secrets, telling),
         task_routes(context.database),
         command_routes(context.database, commands),
+        offer_routes(context.database),
         periodic_routes(context.database, series, secrets, telling),
         task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid),
         catalogue_routes(context.database, grid, telling),

@@ -133,6 +133,7 @@ _CLAIM = "the claim of the job decides"
 CALLS: Mapping[str, Call] = {
     # reading tasks
     "GET /api/v1/task/get_status": Call(_task),
+    "GET /api/v1/task/get_commands": Call(_task),
     "GET /api/v1/task/get_details": Call(lambda victim: {**_task(victim), "include_parameters": True}),
     "GET /api/v1/task/get_detailed_info": Call(_task),
     "GET /api/v1/task/get_parent_detailed_info": Call(_task, fenced="the task has no parent"),

@@ -16,6 +16,7 @@ from services.task_definition.tasks.policy.explaining import (
     job_waits_for,
     latest_first,
     pilot_says,
+    task_meaning,
     task_text,
     without_a_job,
 )
@@ -23,6 +24,7 @@ from services.task_definition.tasks.policy.input_read import left_out_of
 from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
 from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
 from services.task_definition.tasks.policy.state_texts import job_state_text, task_state_text
+from services.task_definition.tasks.policy.waiting import part_line, waits_for
 from services.task_definition.tasks.store import reads as store_reads
 from services.task_definition.tasks.store.explanations import SQL
 from services.task_definition.tasks.store.reads import TaskFilter
@@ -102,6 +104,7 @@ class Explanation:
                 [dict(row) for row in await SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)]
             ),
         }
+        found["meaning"] = task_meaning(found["task"], found["decisions"])
         found["text"] = task_text(found, everything=everything)
         return found
 
@@ -199,11 +202,13 @@ def _part(row: asyncpg.Record) -> dict[str, Any]:
     kept = ("waits_for", "work", "part", "since", "retry_at", "n_futile", "not_before", "woken_by", "decision_id",
             "outcome")  # fmt: skip
     queues = explain_row(dict(row)) if row["decision_id"] is not None else []
-    return {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
+    part = {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
+    return {**part, "text": part_line(part)}
 
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:
     """Decisions with their packed arrays as one entry for each queue."""
     kept = ("decision_id", "kind", "chunk_kind", "chunk_id", "decided_at", "plugin", "seed", "world_version",
             "outcome", "chosen", "retry_at", "summary")  # fmt: skip
-    return [{**{name: row[name] for name in kept}, "queues": explain_row(dict(row))} for row in rows]
+    found = [{**{name: row[name] for name in kept}, "queues": explain_row(dict(row))} for row in rows]
+    return [{**one, "waits_for": waits_for(one)} for one in found]

@@ -32,7 +32,7 @@ from shared.states.task import TASK
 from shared.task.rule_text import text_of_rules
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
-from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth
+from shared.web.values import Id, MaybeId, Number, Offset, Page, Text, Time, Truth
 
 #: as `shared.web.envelope`: the API's number for what the caller may not do
 NOT_PERMITTED = 3
@@ -244,12 +244,17 @@ class TaskRoutes:
         label: Text = None,
         task_type: Text = None,
         name: Text = None,
+        vo: Text = None,
         since: Time = None,
+        before_id: MaybeId = None,
         limit: Annotated[int, Page(1000)] = 100,
         offset: Offset = 0,
         counts: bool = True,
     ) -> Response:
-        """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone."""
+        """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
+
+        `before_id` is the last id of the page before.
+        """
         statuses = words(status)
         unknown = sorted(set(statuses or ()) - set(TASK.meanings))
         if unknown:
@@ -261,7 +266,9 @@ class TaskRoutes:
             label=label,
             task_type=task_type,
             name=name,
+            vo=vo,
             modified_since=since,
+            before_id=before_id,
             at_most=limit,
             skip=offset,
         )

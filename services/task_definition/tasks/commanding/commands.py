@@ -16,6 +16,7 @@ from services.task_definition.tasks.commanding.command import SYSTEM, Command, E
 from services.task_definition.tasks.commanding.holding import Holding
 from services.task_definition.tasks.commanding.live_changes import LiveChanges
 from services.task_definition.tasks.commanding.ordering import CHANGES, change_order
+from services.task_definition.tasks.commanding.permitting import refusal_of
 from services.task_definition.tasks.commanding.reassigning import Reassigning
 from services.task_definition.tasks.commanding.recovering import Recovery
 from services.task_definition.tasks.commanding.retrying import MORE_ATTEMPTS, TaskRetries
@@ -33,7 +34,6 @@ from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommanded, TaskCommandRequested, TaskCompleted
-from shared.model.analysis import is_analysis
 from shared.snapshot import KnownGrid
 from shared.states.task import ACTIVE, TaskStatus
 
@@ -185,17 +185,7 @@ class Commands:
     def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
         if task is None:
             return rules.Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
-        if not caller.is_of(task.vo) and not caller.may("operator"):
-            return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} is of the VO {task.vo}")
-        if not caller.may_for(task.vo, "production"):
-            if not access.COMMANDS.allows(caller, Whose.of(task.user_name, task.vo)):
-                return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} is not of {caller.name}")
-            for_analysis = is_analysis(task.task_type, task.prod_source_label)
-            missing = rules.needs_production(command.verb, task.status, command.details, is_analysis=for_analysis)
-            if missing is not None:
-                return rules.Reply(rules.NOT_PERMITTED, missing)
-        refused = rules.refuse(command.verb, task.status)
-        return None if refused is None else rules.Reply(refused.code, refused.reason)
+        return refusal_of(task, command.verb, command.details, caller)
 
     async def _owner_refusal(self, work: UnitOfWork, task: TaskRow, command: Command) -> rules.Reply | None:
         """What production has to decide about a task of one's own."""

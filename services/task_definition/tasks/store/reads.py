@@ -44,6 +44,8 @@ class TaskFilter:
     min_task_id: int | None = None
     task_ids: Sequence[int] | None = None
     req_id: int | None = None
+    vo: str | None = None
+    before_id: int | None = None
     at_most: int = 100
     skip: int = 0
 
@@ -91,6 +93,8 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
         modified_since=wanted.modified_since,
         min_task_id=wanted.min_task_id,
         req_id=wanted.req_id,
+        vo=wanted.vo,
+        before_id=wanted.before_id,
         task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
         at_most=min(wanted.at_most, MAX_TASKS),
         skip=wanted.skip,

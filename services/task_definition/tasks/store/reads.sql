@@ -17,6 +17,7 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:min_task_id::bigint IS NULL OR task_id >= :min_task_id)
    AND (:req_id::bigint IS NULL OR req_id = :req_id)
    AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
+   AND (:vo::text IS NULL OR vo = :vo) AND (:before_id::bigint IS NULL OR task_id < :before_id)
    AND (:owner::text IS NULL OR user_name = :owner)
    AND (NOT :told_only::boolean
         OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
