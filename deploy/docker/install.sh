@@ -12,6 +12,15 @@ print("\n".join(project["project"]["dependencies"] + project["build-system"]["re
 PYTHON
     pip install --constraint requirements.lock --requirement /tmp/wanted
     rm /tmp/wanted
+    # htmx alone: what its wheel asks for is a framework that the console does not use
+    python - > /tmp/wanted <<'PYTHON'
+import tomllib
+
+with open("pyproject.toml", "rb") as file:
+    print("\n".join(tomllib.load(file)["project"]["optional-dependencies"]["console"]))
+PYTHON
+    pip install --no-deps --constraint requirements.lock --requirement /tmp/wanted
+    rm /tmp/wanted
     ;;
 project)
     pip install --no-deps --no-build-isolation --editable .

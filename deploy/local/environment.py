@@ -55,7 +55,8 @@ def ensure_environment(target: Path) -> None:
     print("installing the packages of requirements.lock", flush=True)
     python = str(target / "bin" / "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    _run([*pip, "--requirement", str(PROJECT / "requirements.lock")])
+    # the lock is complete; one of its wheels asks for a framework that the files we use of it do not need
+    _run([*pip, "--no-deps", "--requirement", str(PROJECT / "requirements.lock")])
     _run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(PROJECT)], quietly=True)
     stamp.write_text(wanted)
 

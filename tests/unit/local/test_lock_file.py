@@ -22,6 +22,6 @@ def test_each_line_pins_one_version_and_names_no_index() -> None:
 def test_whatever_the_project_asks_for_is_pinned() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     asked = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["development"]
-    asked += project["build-system"]["requires"]
+    asked += project["build-system"]["requires"] + project["project"]["optional-dependencies"]["console"]
     names = {_plain(re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]) for requirement in asked}
     assert names - {_plain(line.split("==")[0]) for line in LINES} == set()
