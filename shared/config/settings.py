@@ -48,8 +48,19 @@ class ListeningSettings(BaseSettings):
         return networks_of(self.forwarders)
 
 
-class Settings(ListeningSettings):
-    """Every service has these."""
+class AnsweringSettings(ListeningSettings):
+    """Those of every service, with or without a database."""
+
+    calls_per_caller_per_s: float = Field(100.0, ge=0, description="beside those of pilots; 0: no limit")
+    calls_per_address_per_s: float = Field(200.0, ge=0, description="without a token; 0: no limit")
+    refused_tokens_per_address_per_s: float = Field(20.0, ge=0, description="then none is looked at; 0: no limit")
+    call_burst_s: float = Field(60.0, ge=1, le=3600, description="whose calls may come at once, after a pause")
+
+    graceful_stop_s: float = Field(15.0, gt=0, le=600, description="how long running handlers may take at a stop")
+
+
+class Settings(AnsweringSettings):
+    """Every service with a database has these."""
 
     database_url: str = Field(description="postgresql://user@host:port/name")
     rabbitmq_url: str | None = Field(None, description="amqp://...; absent: in-process transport (one process only)")
@@ -67,12 +78,6 @@ class Settings(ListeningSettings):
     token_key: str | None = Field(None, description="the key itself in PEM form; wins over the file")
     source_key_file: Path = Field(Path(".local/source_key"), description="keys that sign the source URLs of jobs")
 
-    calls_per_caller_per_s: float = Field(100.0, ge=0, description="beside those of pilots; 0: no limit")
-    calls_per_address_per_s: float = Field(200.0, ge=0, description="without a token; 0: no limit")
-    refused_tokens_per_address_per_s: float = Field(20.0, ge=0, description="then none is looked at; 0: no limit")
-    call_burst_s: float = Field(60.0, ge=1, le=3600, description="whose calls may come at once, after a pause")
-
-    graceful_stop_s: float = Field(15.0, gt=0, le=600, description="how long running handlers may take at a stop")
     random_seed: int | None = Field(None, description="seed of every random choice; absent: a fresh one")
 
     @field_validator("database_url")

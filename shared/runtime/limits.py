@@ -7,12 +7,12 @@ from shared.auth.addresses import Proxies
 from shared.auth.authentication import Authentication
 from shared.auth.call_rates import ADDRESS, CALLER, FAILED, CallLimits
 from shared.auth.configuration import IdentityFile
-from shared.config.settings import Settings
+from shared.config.settings import AnsweringSettings, ListeningSettings
 from shared.runtime.metrics import RuntimeMetrics
 from shared.web.connections import Connections
 
 
-def limits_of(settings: Settings, metrics: RuntimeMetrics) -> CallLimits:
+def limits_of(settings: AnsweringSettings, metrics: RuntimeMetrics) -> CallLimits:
     """Of calls."""
     rates = {
         CALLER: settings.calls_per_caller_per_s,
@@ -23,7 +23,7 @@ def limits_of(settings: Settings, metrics: RuntimeMetrics) -> CallLimits:
 
 
 def authentication_with(
-    settings: Settings, authority: Authority, identity: IdentityFile, metrics: RuntimeMetrics
+    settings: AnsweringSettings, authority: Authority, identity: IdentityFile, metrics: RuntimeMetrics
 ) -> Authentication:
     """Whom this process believes, within its limits."""
     return Authentication(
@@ -35,7 +35,7 @@ def authentication_with(
     )
 
 
-def connections_of(settings: Settings, proxies: Proxies, metrics: RuntimeMetrics) -> Connections:
+def connections_of(settings: ListeningSettings, proxies: Proxies, metrics: RuntimeMetrics) -> Connections:
     """Of connections."""
     return Connections(
         most_of_one=settings.connections_per_address,

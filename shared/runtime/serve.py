@@ -11,11 +11,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 import uvloop
 
-from shared.config.settings import Settings, SettingsError, load_settings
+from shared.config.settings import ListeningSettings, Settings, SettingsError, load_settings
 from shared.config.variables import unknown_variables
 from shared.messaging.transport import BusUnavailable, Transport
 from shared.runtime import logs
@@ -26,6 +27,8 @@ from shared.web.file_limit import raise_file_limit
 
 log = logging.getLogger(__name__)
 
+S = TypeVar("S", bound=ListeningSettings)
+
 EXIT_STOPPED = 0
 EXIT_SETTINGS = 2
 EXIT_UNAVAILABLE = 3
@@ -34,13 +37,18 @@ EXIT_UNAVAILABLE = 3
 def main(package_name: str, build: Build, settings_class: type[Settings] = Settings) -> None:
     """Run one service until it is told to stop, then exit with one of the codes above."""
     name = package_name.replace("_", "-")
+    serve_with(name, settings_class, lambda settings: run({name: build}, settings))
+
+
+def serve_with(name: str, settings_class: type[S], start: Callable[[S], Coroutine[Any, Any, None]]) -> None:
+    """Read the settings, run what `start` makes of them, and exit with one of the codes above."""
     try:
         settings = load_settings(settings_class)
         logs.configure(name, form=settings.log_format, level=settings.log_level)
         for line in unknown_variables(os.environ):
             log.warning("%s", line)
         raise_file_limit()
-        uvloop.run(run({name: build}, settings))
+        uvloop.run(start(settings))
     except SettingsError as error:
         _die(error, EXIT_SETTINGS)
     except (StartError, BusUnavailable) as error:
@@ -63,7 +71,7 @@ async def run(
     SettingsError, StartError, BusUnavailable.
     """
     stop = stop or asyncio.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     process = await open_process(builds, settings, transport=transport, ports=ports)
     try:
         await process.start()
@@ -82,8 +90,8 @@ async def run(
         log.info("stopped")
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    """The first SIGTERM or SIGINT asks for an orderly stop, the second ends the process at once."""
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """Ask for an orderly stop at the first SIGTERM or SIGINT; the second ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def ask(number: signal.Signals) -> None:
