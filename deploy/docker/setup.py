@@ -20,6 +20,8 @@ PUBLIC_KEY = Path("/keys/token_public_key.pem")
 SOURCE_KEY = Path("/keys/source_key")
 #: the dispatcher and the command line alone mount it
 SECRETS_KEYS = Path("/secrets/secrets.keys")
+#: the console alone mounts it
+CONSOLE_KEYS = Path("/console/console.keys")
 
 
 def main() -> int:
@@ -28,6 +30,7 @@ def main() -> int:
     PUBLIC_KEY.write_bytes(authority.public_pem())
     print(f"{PUBLIC_KEY} is the public half of {PRIVATE_KEY}")
     create_key_file(SECRETS_KEYS)
+    create_key_file(CONSOLE_KEYS)
     create_file(SOURCE_KEY)
     import_definitions = Path(__file__).resolve().parents[1] / "rabbitmq" / "import_definitions.py"
     for arguments in (["-m", "services.cli", "migrate"], [str(import_definitions)]):

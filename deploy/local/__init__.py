@@ -1,4 +1,4 @@
-"""Runs Orrery on one machine: private servers, the eight services, and a supervisor over all of them.
+"""Runs Orrery on one machine: private servers, the nine services, and a supervisor over all of them.
 
 The servers are PostgreSQL, RabbitMQ and Redis.
 

@@ -53,6 +53,7 @@ def _up(options: argparse.Namespace) -> int:
     _say(f"up: {name or f'{n} of each of {len(services.SERVICES)} services, and a gateway'}")
     _print_processes(system)
     _say(f"logs: {system.directory / 'logs'}    stop: python -m deploy.local down (make down)")
+    _print_console(system)
     return 0
 
 
@@ -85,7 +86,13 @@ def _status(options: argparse.Namespace) -> int:
     _say(f"{system.state}{': ' + record['problem'] if record.get('problem') else ''}")
     if system.state in ("starting", "ready", "stopping"):
         _print_processes(system)
+        _print_console(system)
     return 0 if system.state == "ready" else 1
+
+
+def _print_console(system: LocalSystem) -> None:
+    if system.gateway:
+        _say(f"console: {system.gateway}/console/    `orrery console` signs you in")
 
 
 def _print_processes(system: LocalSystem, *, only: str | None = None) -> None:

@@ -24,6 +24,7 @@ SERVICES = (
     "watchdog",
     "jumbo-watchdog",
     "share-correction",
+    "console",
 )
 ONE_PROCESS = "orrery"
 #: one address for every path of every service; the one process is that already
@@ -31,6 +32,8 @@ GATEWAY = "gateway"
 TOKEN_KEY = "token_key.pem"
 SECRETS_KEYS = "secrets.keys"
 SOURCE_KEY = "source_key"
+CONSOLE = "console"
+CONSOLE_KEYS = "console.keys"
 #: other machines reach it where these say so
 GATEWAY_HOST, GATEWAY_PORT = "ORRERY_GATEWAY_HOST", "ORRERY_GATEWAY_PORT"
 GATEWAY_HOSTS = (LOOPBACK, "0.0.0.0")
@@ -87,14 +90,21 @@ def planned(*, replicas: int, embedded: bool) -> list[tuple[str, int]]:
     return [*((service, replica) for service in SERVICES for replica in range(replicas)), (GATEWAY, 0)]
 
 
-def environment_of(copy: Copy, addresses: ServerAddresses, directory: Path) -> dict[str, str]:
-    """The environment of one copy: the caller's own, with what this system decides for it."""
+def environment_of(
+    copy: Copy, addresses: ServerAddresses, directory: Path, gateway: str | None = None
+) -> dict[str, str]:
+    """The environment of one copy: the caller's own, with what this system decides for it.
+
+    `gateway`: the one address of all services.
+    """
     own = {"ORRERY_HTTP_HOST": LOOPBACK, "ORRERY_HTTP_PORT": str(copy.port)}
     if copy.service == GATEWAY:
         own[RECORD_VARIABLE] = str(directory / RECORD)
         own["ORRERY_HTTP_HOST"] = gateway_host()
     elif copy.service != ONE_PROCESS and "ORRERY_FORWARDERS" not in os.environ:
         own["ORRERY_FORWARDERS"] = LOOPBACK  # the gateway says whose calls it hands on
+    if copy.service == CONSOLE and gateway is not None:
+        own["ORRERY_API_URL"] = gateway
     return base_environment(addresses, directory) | own
 
 
@@ -132,6 +142,7 @@ def base_environment(addresses: ServerAddresses, directory: Path) -> dict[str, s
             "ORRERY_TOKEN_KEY_FILE": str(directory / TOKEN_KEY),
             "ORRERY_SECRETS_KEY_FILE": str(directory / SECRETS_KEYS),
             "ORRERY_SOURCE_KEY_FILE": str(directory / SOURCE_KEY),
+            "ORRERY_CONSOLE_KEY_FILE": str(directory / CONSOLE_KEYS),
             "TZ": "UTC",
         }
     )

@@ -124,13 +124,15 @@ class Supervisor:
         self._run_once("migrating the database", ["-m", "services.cli", "migrate"], environment)
         if not (self.directory / services.SOURCE_KEY).exists():
             self._run_once("making the source key", ["-m", "shared.signed_sources.keys"], environment)
-        if all((self.directory / name).exists() for name in (services.TOKEN_KEY, services.SECRETS_KEYS)):
+        keys_of_all = (services.TOKEN_KEY, services.SECRETS_KEYS, services.CONSOLE_KEYS)
+        if all((self.directory / name).exists() for name in keys_of_all):
             return
         keys = "from pathlib import Path; from shared.auth import Authority; import os; "
         keys += "from shared.auth.keyring import create_key_file; "
         keys += "Authority.create_file(Path(os.environ['ORRERY_TOKEN_KEY_FILE'])); "
-        keys += "create_key_file(Path(os.environ['ORRERY_SECRETS_KEY_FILE']))"
-        self._run_once("making the keys of tokens and secrets", ["-c", keys], environment)
+        keys += "create_key_file(Path(os.environ['ORRERY_SECRETS_KEY_FILE'])); "
+        keys += "create_key_file(Path(os.environ['ORRERY_CONSOLE_KEY_FILE']))"
+        self._run_once("making the keys of tokens, secrets and the console", ["-c", keys], environment)
 
     def _run_once(self, what: str, arguments: list[str], environment: dict[str, str]) -> None:
         self._say(what)
@@ -227,7 +229,7 @@ class Supervisor:
     def _launch(self, running: RunningCopy, now: float) -> None:
         running.child = processes.spawn(
             running.copy.command(),
-            environment=services.environment_of(running.copy, self.servers.addresses, self.directory),
+            environment=services.environment_of(running.copy, self.servers.addresses, self.directory, self._gateway()),
             log=running.log,
             directory=services.PROJECT,
         )
@@ -257,6 +259,10 @@ class Supervisor:
         self._save()
         self._say("stopped")
 
+    def _gateway(self) -> str | None:
+        """The address that answers every path of every service."""
+        return next((one.copy.url for one in self.copies if one.copy.answers_every_path), None)
+
     def _save(self) -> None:
         started = bool(self.copies)
         urls: dict[str, list[str]] = {}
@@ -275,7 +281,7 @@ class Supervisor:
             "token_key_file": str(self.directory / services.TOKEN_KEY),
             "secrets_key_file": str(self.directory / services.SECRETS_KEYS),
             "urls": urls,
-            "gateway": next((one.copy.url for one in self.copies if one.copy.answers_every_path), None),
+            "gateway": self._gateway(),
             "processes": [running.record() for running in self.copies],
             "leaving": [running.record() for running in self._scaling.leaving()],
         }

@@ -29,6 +29,7 @@ SERVICES = (
     "watchdog",
     "jumbo_watchdog",
     "share_correction",
+    "console",
 )
 PROJECT = Path(__file__).resolve().parents[2]
 RECORD = Path(".local") / "run.json"
@@ -42,7 +43,7 @@ class Addresses:
     """The services' URLs as far as they are known, and the file with the development issuer's key.
 
     `elsewhere`: the one address of a system that is not this machine's, and the login there, if there was one. A token
-    that the key of this machine signed is never sent there.
+    that the key of this machine signed is never sent there. `gateway`: the one address of this machine's system.
     """
 
     urls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -50,6 +51,12 @@ class Addresses:
     record: Path | None = None
     elsewhere: str | None = None
     login: SystemLogin | None = None
+    gateway: str | None = None
+
+    @property
+    def one_address(self) -> str | None:
+        """The address that answers every path of every service; None where none is known."""
+        return self.elsewhere or self.gateway
 
     def urls_of(self, service: str) -> tuple[str, ...]:
         """Where the copies of this service answer. Raises Unreachable where no address is known."""
@@ -85,7 +92,8 @@ def find_addresses(start: Path | None = None) -> Addresses:
         found = [value] if isinstance(value, str) else value
         urls[str(name).replace("-", "_")] = tuple(str(url).rstrip("/") for url in found)
     key = os.environ.get(KEY_VARIABLE) or content.get("token_key_file")
-    return Addresses(urls | _named(), Path(key) if key else None, record)
+    gateway = content.get("gateway")
+    return Addresses(urls | _named(), Path(key) if key else None, record, gateway=str(gateway) if gateway else None)
 
 
 def _named() -> dict[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from services.cli.commands import (
     bus,
     catalogue,
     config,
+    console,
     cordons,
     documents,
     dry_runs,
@@ -101,6 +102,7 @@ for module in (accounts, secrets, work_queues, retry_rules, periodic):
     module.register(app)
 for module in (
     login,
+    console,
     settings,
     status,
     retention,

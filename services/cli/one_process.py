@@ -23,7 +23,7 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from services.cli.addresses import SERVICES
-from shared.config.settings import Settings, SettingsError, load_settings
+from shared.config.settings import ListeningSettings, Settings, SettingsError, load_settings
 from shared.messaging.transport import BusUnavailable
 from shared.runtime import logs
 from shared.runtime.process import StartError, open_process
@@ -36,7 +36,7 @@ from shared.web.envelope import Envelope
 
 log = logging.getLogger(__name__)
 
-#: connections for eight services together, unless ORRERY_DATABASE_POOL_SIZE says otherwise
+#: connections for nine services together, unless ORRERY_DATABASE_POOL_SIZE says otherwise
 POOL_SIZE = 24
 #: pages that show the document of one service
 OF_EACH = ("/docs", "/docs/oauth2-redirect", "/redoc")
@@ -89,7 +89,7 @@ def serve_all() -> int:
 
 def settings_of_all() -> Settings:
     """One object with the settings of every service. Raises SettingsError."""
-    classes: list[type[Settings]] = []
+    classes: list[type[ListeningSettings]] = []
     for service in SERVICES:
         try:
             module = importlib.import_module(f"services.{service}.environment")
@@ -98,7 +98,7 @@ def settings_of_all() -> Settings:
         classes += [
             found
             for found in vars(module).values()
-            if isinstance(found, type) and issubclass(found, Settings) and found.__module__ == module.__name__
+            if isinstance(found, type) and issubclass(found, ListeningSettings) and found.__module__ == module.__name__
         ]
     combined = type("SettingsOfAll", tuple(classes), {}) if classes else Settings
     overrides = {} if os.environ.get("ORRERY_DATABASE_POOL_SIZE") else {"database_pool_size": POOL_SIZE}
@@ -126,7 +126,7 @@ async def _run(settings: Settings) -> None:
     answer_errors(health)
     add_health(health, ready=process.problems, registries=(*registries, process.registry))
     front = HttpServer(
-        OneFront([health, *webs.values()], list(webs)),  # type: ignore[arg-type]
+        OneFront([health, *webs.values()], [name for name, web in webs.items() if web.openapi_url]),  # type: ignore[arg-type]
         host=settings.http_host,
         port=settings.http_port,
         graceful_stop_s=settings.graceful_stop_s,

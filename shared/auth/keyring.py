@@ -44,6 +44,13 @@ class Keyring:
         if path is not None:
             self._keys, self._read_at = _read(path), _state_of(path)
 
+    @classmethod
+    def generate(cls) -> Keyring:
+        """One fresh key, which ends with this object."""
+        found, key = cls(None), os.urandom(KEY_BYTES)
+        found._keys = {_id_of(key): AESGCM(key)}
+        return found
+
     def newest(self) -> str:
         """The id of the key that encrypts. Raises NoKey."""
         self._look()

@@ -15,6 +15,7 @@ OF_SERVICES = frozenset({
     "CREDENTIALS_DIRECTORY", "SECRETS_KEY_FILE",
     "TRANSFERS_EVERY_S", "LEFT_OVERS_EVERY_S", "CONTENTS_EVERY_S", "INPUT_CHECKS_EVERY_S",
     "PERIODIC_TASKS_EVERY_S", "CATALOGUES_FILE", "CATALOGUE_TOPIC",
+    "API_URL", "CONSOLE_PUBLIC_URL", "CONSOLE_KEY_FILE", "CONSOLE_SESSION_H",
 })  # fmt: skip
 
 
@@ -36,7 +37,7 @@ OTHERS = (
         Variable(f"{service.upper()}_URL", COMMAND_LINE, f"the address of {service} alone")
         for service in (
             "task_definition", "task_brokerage", "job_generation", "job_brokerage", "job_dispatch", "watchdog",
-            "jumbo_watchdog", "share_correction",
+            "jumbo_watchdog", "share_correction", "console",
         )
     ),
     Variable("POSTGRES_PASSWORD", CONTAINERS, "made by deploy/docker/make_secrets.sh"),

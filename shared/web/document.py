@@ -71,8 +71,13 @@ def list_of_documents(services: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def add_document(web: FastAPI, service: str) -> None:
-    """Serve the document, which names the release, under a path of its own beside /openapi.json."""
+    """Serve the document, which names the release, under a path of its own beside /openapi.json.
+
+    Pages for people, an application without that, have none.
+    """
     web.version = RELEASE
+    if web.openapi_url is None:
+        return
 
     async def document(request: Request) -> Response:
         return JSONResponse(web.openapi())

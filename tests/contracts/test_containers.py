@@ -60,6 +60,7 @@ async def test_the_gateway_has_no_location_that_no_service_answers(context) -> N
         ("/server/panda/get_access_token", "= /server/panda/get_access_token", "job-dispatch"),
         ("/api/v1/creds/get_access_token", "= /api/v1/creds/get_access_token", "job-dispatch"),
         ("/signed/1.2.x/cache/jobO.1.tar.gz", "/signed/", "task-definition"),
+        ("/console/sign-in/link/1.x", "/console/sign-in/link/", "console"),
     ],
 )
 def test_the_gateway_logs_no_address_with_a_key_in_it(path: str, written: str, service: str) -> None:

@@ -17,6 +17,8 @@ STAGES = {"acquire", "lifecycle"}
 ROOMS = {"task_definition": {"tasks", "data", "desk"}}
 #: folders of one service that are subjects which it alone has
 SUBJECTS = {"job_generation": {"steps", "kinds", "specification", "splitting", "throttle", "scouts", "retry"}}
+#: services that hear no events and have no statements: pages over the API of the others
+WITHOUT_EVENTS = {"console"}
 LINES_OF_A_CLASS, LINES_OF_A_FUNCTION = 200, 60
 #: classes that are longer than that; it may only get shorter
 LONG_CLASSES = {
@@ -39,8 +41,10 @@ def test_the_root_of_a_service_has_known_names_only(service: Path) -> None:
     rooms = ROOMS.get(service.name, set())
     known = FOLDERS | rooms | SUBJECTS.get(service.name, set())
     assert {name for name in folders - known if not is_stage(name)} == set()
-    assert {"__init__", "__main__", "app", "handlers"} <= found and rooms <= folders
-    assert FOLDERS - folders <= (FOLDERS if rooms else {"api"})
+    asks_others = service.name in WITHOUT_EVENTS
+    assert {"__init__", "__main__", "app"} <= found and rooms <= folders
+    assert ("handlers" in found) != asks_others
+    assert FOLDERS - folders <= (FOLDERS if rooms else {"store"} if asks_others else {"api"})
 
 
 @pytest.mark.parametrize("room", [ROOT / "services" / one / room for one in ROOMS for room in sorted(ROOMS[one])])

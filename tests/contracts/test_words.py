@@ -19,6 +19,7 @@ NOT_AN_ACT = frozenset(
 #: docstrings of what acts that name a thing or ask a question; the numbers may only get smaller
 MOST_WITHOUT_AN_ACT = {
     "services/cli": 47,
+    "services/console": 0,
     "services/job_brokerage": 2,
     "services/job_dispatch": 23,
     "services/job_generation": 104,

@@ -1,4 +1,4 @@
-"""The eight services in this process, some of them twice, each replaceable by a fresh build: that is a restart."""
+"""The eight services that hear events, some of them twice, each replaceable by a fresh build: that is a restart."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -42,7 +42,8 @@ class Services:
         seed: int,
     ) -> None:
         self._rng = rng
-        self._roots = composition_roots()
+        # pages for people hear no event and change nothing
+        self._roots = {name: build for name, build in composition_roots().items() if name != "console"}
         self._database = database
         self._authority = authority
         self._settings = Settings(database_url=database_url)

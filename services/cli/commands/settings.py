@@ -46,6 +46,7 @@ def settings(
 
 def variables() -> list[dict[str, Any]]:
     """A row for each."""
+    from services.console.environment import ConsoleSettings
     from services.job_dispatch.environment import DispatchSettings
     from services.task_definition.environment import TaskDefinitionSettings
     from shared.config.settings import PREFIX, ListeningSettings, Settings
@@ -57,6 +58,7 @@ def variables() -> list[dict[str, Any]]:
         (Settings, "every service"),
         (TaskDefinitionSettings, "task_definition"),
         (DispatchSettings, "job_dispatch"),
+        (ConsoleSettings, "console"),
     ):
         for name, field in settings_class.model_fields.items():
             if name not in seen:

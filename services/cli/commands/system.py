@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="token")
 
 
-def run(every: Annotated[bool, typer.Option("--all", help="All eight services; needed.")] = False) -> None:
+def run(every: Annotated[bool, typer.Option("--all", help="All nine services; needed.")] = False) -> None:
     """Until SIGTERM or Ctrl-C."""
     if not every:
         raise WrongUsage("run: say --all; a single service is started with `python -m services.<name>`")

@@ -1,0 +1,15 @@
+"""The addresses of the console: a module for each subject, with what its pages ask and show.
+
+=============  =====================================================================================================
+`visits`       who asks, from where, with which words; what becomes of errors; forms
+`session`      signing in and out, and the links of the command line
+`home`         what needs you, the system, and the search
+`tasks`        the list of tasks
+`task`         one task: state and progress, why it waits, its decisions, its time
+`commands`     commands on a task: what each would do, and the form that gives it
+`jobs`         the list of jobs, one job, and its kill
+`queues`       queues, one queue, and its cordon
+`shares`       the tree of shares, and one of them
+`system`       services, messages that were put aside, invariants, parameters, who did what
+=============  =====================================================================================================
+"""

@@ -1,0 +1,92 @@
+"""Home: what needs you, and the system; and the search."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from starlette.routing import Route
+
+from services.console.api.visits import Console, Visit
+from services.console.asking import SLOW_TIMEOUT_S, Away, Refused
+from services.console.showing.pages import Page
+from shared.model.whole_numbers import LARGEST_ID
+
+#: tasks of each kind that are listed, and of which the longest waiting are taken
+SHOWN, LOOKED_AT = 10, 200
+FAILED_WITHIN = timedelta(days=7)
+WAITING = "pending,throttled,paused,staging"
+MOST_CHARACTERS = 300
+
+
+def routes(console: Console) -> list[Route]:
+    return [console.page("", home), console.page("search", search, ("q",))]
+
+
+async def home(visit: Visit) -> Page:
+    """Show two columns, nothing else."""
+    own: dict[str, Any] = {"user_name": visit.session.name, "counts": "false"}
+    since = (visit.now - FAILED_WITHIN).isoformat()
+    get = visit.api.get
+    questions = {
+        "exhausted": get("task/list", status="exhausted", limit=SHOWN, **own),
+        "failed": get("task/list", status="failed,broken", since=since, limit=SHOWN, **own),
+        "waiting": get("task/list", status=WAITING, limit=LOOKED_AT, **own),
+    }
+    if visit.session.is_operator:
+        questions["condition"] = get("condition", timeout_s=SLOW_TIMEOUT_S)
+    found = await visit.api.parts(**questions)
+    if found.data["waiting"] is not None:
+        longest = sorted(found.data["waiting"], key=lambda one: str(one["state_change_time"]))
+        found.data["waiting"] = longest[:SHOWN]
+    data = {"condition": None, **found.data}
+    return Page("home.html", "Home", f"orrery tasks --user {visit.session.name}; orrery status", data, found.away,
+                refresh_s=30)  # fmt: skip
+
+
+async def search(visit: Visit) -> Page:
+    """Find the task and job of a number, and what has a text in its name."""
+    wanted = visit.word("q")[:MOST_CHARACTERS]
+    data: dict[str, Any] = {"q": wanted, "tasks": [], "jobs": [], "queues": [], "people": [], "datasets": []}
+    if not wanted:
+        return Page("search.html", "Search", "orrery tasks", data)
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and 0 < int(wanted) <= LARGEST_ID:
+        found = await visit.api.parts(
+            jobs=_jobs(visit, int(wanted)),
+            tasks=_task(visit, int(wanted)),
+        )
+    else:
+        found = await visit.api.parts(
+            queues=_queues(visit, wanted),
+            tasks=visit.api.get("task/list", name=wanted, limit=SHOWN, counts="false"),
+            people=visit.api.get("task/list", user_name=wanted, limit=SHOWN, counts="false"),
+            datasets=visit.api.get("catalogue/datasets", name=_pattern(wanted), limit=SHOWN),
+        )
+    told = {name: rows or [] for name, rows in found.data.items()}
+    return Page("search.html", f"Search: {wanted}", "orrery tasks; orrery jobs; orrery queues", data | told, found.away)
+
+
+def _pattern(wanted: str) -> str:
+    return wanted if "*" in wanted else f"*{wanted}*"
+
+
+async def _task(visit: Visit, task_id: int) -> list[dict[str, Any]]:
+    try:
+        details = await visit.api.get("task/get_details", task_id=task_id)
+    except Away:
+        raise
+    except Refused:
+        return []
+    return [details]
+
+
+async def _jobs(visit: Visit, job_id: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = await visit.api.get("job/list", job_ids=job_id)
+    return rows
+
+
+async def _queues(visit: Visit, wanted: str) -> list[dict[str, Any]]:
+    rows = await visit.api.get("grid/queues")
+    part = wanted.strip("*").lower()
+    fitting = [one for one in rows if part in str(one["queue"]).lower() or part in str(one["site"]).lower()]
+    return [{name: one[name] for name in ("queue", "site", "status")} for one in fitting[:SHOWN]]

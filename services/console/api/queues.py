@@ -1,0 +1,80 @@
+"""Queues, one queue with who runs and who was refused there, and its cordon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from starlette.routing import Route
+
+from services.console.api.visits import Console, Done, Visit
+from services.console.asking import Refused
+from services.console.policy.sessions import HOME
+from services.console.showing.pages import Page
+from services.console.signing import Said
+
+WAITING = ("pending", "defined", "assigned", "throttled")
+#: how the list may be ordered
+ORDERS = {"queue": "by name", "running": "most running first", "activated": "most activated first"}
+
+
+def routes(console: Console) -> list[Route]:
+    return [
+        console.page("queues", queues, ("q", "order")),
+        console.form("queue-cordon", cordon),
+        console.form("queue-uncordon", uncordon),
+        console.page("queues/{queue:path}", queue),
+    ]
+
+
+async def queues(visit: Visit) -> Page:
+    """List all of them, or those with a text in their name, site or status."""
+    wanted, order = visit.word("q")[:100].lower(), visit.word("order")
+    if order and order not in ORDERS:
+        raise Refused(f"order: {order[:40]!r}: allowed: {', '.join(ORDERS)}")
+    rows = [_row(one) for one in await visit.api.get("grid/queues")]
+    fitting = [one for one in rows if wanted in f"{one['queue']} {one['site']} {one['status']} {one['type']}".lower()]
+    if order in ("running", "activated"):
+        fitting.sort(key=lambda one: (-one[order], one["queue"]))
+    data = {"q": visit.word("q")[:100], "order": order or "queue", "queues": fitting}
+    return Page("queues.html", "Queues", "orrery queues", data, shown={"orders": ORDERS, "n_all": len(rows)},
+                refresh_s=60)  # fmt: skip
+
+
+def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+    jobs = one.get("jobs") or {}
+    kept = ("queue", "site", "status", "type", "cordon_reason", "running_workers", "n_slots", "last_pilot_at")
+    return {
+        **{name: one.get(name) for name in kept},
+        "activated": jobs.get("activated", 0),
+        "running": jobs.get("running", 0),
+        "waiting": sum(jobs.get(state, 0) for state in WAITING),
+    }
+
+
+async def queue(visit: Visit) -> Page:
+    """Show limits, pilots, jobs by share, who is placed there, and what left it out in the last hour."""
+    name = visit.request.path_params["queue"]
+    found = await visit.api.get("explain/queue", queue=name)
+    return Page("queue.html", f"Queue {name}", f"orrery explain queue {name}", found, refresh_s=30)
+
+
+async def cordon(visit: Visit, fields: Mapping[str, str]) -> Done:
+    """Close a queue for new work."""
+    name, reason = fields.get("queue", ""), fields.get("reason", "").strip()
+    if not reason:
+        raise Refused("reason: is needed: it is shown to whoever asks why the queue takes nothing")
+    await visit.api.post("grid/cordon", {"queue": name, "reason": reason})
+    return Done(_address(name), Said(f"cordon: {name} takes no new work", good=True))
+
+
+async def uncordon(visit: Visit, fields: Mapping[str, str]) -> Done:
+    """Open it again."""
+    name = fields.get("queue", "")
+    await visit.api.post("grid/uncordon", {"queue": name})
+    return Done(_address(name), Said(f"uncordon: {name} takes work again", good=True))
+
+
+def _address(queue: str) -> str:
+    return f"{HOME}queues/{quote(queue, safe='')}"

@@ -1,0 +1,111 @@
+"""Signing in by a link of the command line or with a token, and signing out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from services.console.api.visits import Console, fields_of
+from services.console.asking import Away, Refused, SignedOut
+from services.console.policy.sessions import HOME, Session, path_after
+from services.console.showing.pages import Page
+from services.console.showing.rendering import HEADERS
+from services.console.signing import ForgedForm
+from shared.web.envelope import Envelope
+
+
+class SessionRoutes:
+    """Asked by whoever is not signed in yet."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(f"{HOME}sign-in", self.sign_in, methods=["GET"]),
+            Route(f"{HOME}sign-in", self.begin, methods=["POST"]),
+            Route(f"{HOME}sign-in/links", self.make_link, methods=["POST"]),
+            Route(f"{HOME}sign-in/link/{{word}}", self.follow_link, methods=["GET"]),
+            Route(f"{HOME}sign-out", self.end, methods=["POST"]),
+        ]
+
+    async def sign_in(self, request: Request) -> Response:
+        """Show how to sign in, and where one goes on."""
+        return self._form(request, {"next": path_after(request.query_params.get("next"))})
+
+    async def follow_link(self, request: Request) -> Response:
+        """Ask whoever opened a link whether they are the one whom it signs in."""
+        word = request.path_params["word"]
+        session = self._console.signing.opened_link(word, use=False)
+        if session is None:
+            return self._form(request, {"problem": "This link is too old or was used before: make another one."}, 403)
+        after = path_after(request.query_params.get("next"))
+        return self._form(request, {"link": word, "person": session, "next": after})
+
+    async def begin(self, request: Request) -> Response:
+        """Sign somebody in who brings a token or a link."""
+        signing, fields = self._console.signing, dict[str, str]()
+        try:
+            fields = await fields_of(request)
+            signing.check_form(request, fields, signing.visitor_of(request))
+            session = await self._session(request, fields)
+        except (ForgedForm, Refused, Away, SignedOut) as error:
+            what = f"The token is not believed: {error}" if isinstance(error, SignedOut) else str(error)
+            return self._form(request, {"problem": what, "next": path_after(fields.get("next"))}, 403)
+        response = RedirectResponse(path_after(fields.get("next")), 303, HEADERS)
+        signing.begin(response, session)
+        return response
+
+    async def _session(self, request: Request, fields: Mapping[str, str]) -> Session:
+        signing = self._console.signing
+        if link := fields.get("link"):
+            session = signing.opened_link(link, use=True)
+            if session is None:
+                raise Refused("This link is too old or was used before: make another one.")
+            return session
+        token = fields.get("token", "").strip()
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise Refused("A token is one word of letters and digits; `orrery token` prints one.")
+        return await signing.session_for(self._console.api(request, token), token)
+
+    async def make_link(self, request: Request) -> Response:
+        """Make the link for the command line, which shows its token: the path that signs a browser in."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        signing = self._console.signing
+        try:
+            if scheme.lower() != "bearer" or not token:
+                raise SignedOut("a header 'Authorization: Bearer TOKEN' is needed")
+            session = await signing.session_for(self._console.api(request, token), token)
+        except SignedOut as error:
+            return Envelope(None, str(error), success=False, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+        except Away as error:
+            return Envelope(None, str(error), success=False, status_code=503)
+        except Refused as error:
+            return Envelope(None, str(error), success=False, status_code=400)
+        path = f"{HOME}sign-in/link/{signing.link_word(session)}"
+        return Envelope({"path": path, "address": signing.public_url, "name": session.name})
+
+    async def end(self, request: Request) -> Response:
+        """Sign out at this browser; the token itself goes on until it expires."""
+        signing = self._console.signing
+        session = signing.session_of(request)
+        if session is not None:
+            try:
+                signing.check_form(request, await fields_of(request), session.session_id)
+            except (ForgedForm, Refused) as error:
+                return self._form(request, {"problem": str(error)}, 403)
+        response = RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
+        signing.end(response)
+        return response
+
+    def _form(self, request: Request, shown: Mapping[str, object], status: int = 200) -> Response:
+        signing = self._console.signing
+        visitor = signing.visitor_of(request)
+        filled = {"problem": "", "link": "", "person": None, "next": HOME, **shown}
+        page = Page("sign_in.html", "Sign in", status=status, shown={**filled, "word": signing.form_word(visitor)})
+        response = self._console.shown(request, page, None)
+        signing.remember_visitor(response, visitor)
+        return response

@@ -1,0 +1,126 @@
+"""One task: its state and progress, why it waits, its decisions, its jobs over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from starlette.routing import Route
+
+from services.console.api.visits import Console, Visit
+from services.console.policy import reasons
+from services.console.policy.sentences import goes_on, meaning_of, waits_of
+from services.console.policy.series import series_of
+from services.console.showing.pages import Page
+
+#: jobs of which a picture is made, and rows of the table beside it
+NEWEST_JOBS = 500
+#: what others are told has this key, and names to whom the rest is told
+WITHHELD = "withheld"
+LATER = frozenset({"datasets", "jobs", "files", "task_parameters", "transitions", "split_rule", WITHHELD})
+#: what is shown first, in groups; everything else is a list of columns below
+FACTS: Mapping[str, Sequence[str]] = {
+    "whose": ("user_name", "submitted_by", "vo", "working_group"),
+    "work": ("task_type", "prod_source_label", "processing_type", "campaign", "trans_path", "container_name"),
+    "order": ("gshare", "current_priority", "task_priority", "resource_type"),
+    "where": ("nucleus", "site", "cloud"),
+    "needs": ("core_count", "ram_count", "ram_unit", "walltime", "walltime_unit", "cpu_time", "cpu_time_unit"),
+    "times": ("creation_date", "start_time", "state_change_time", "end_time"),
+}
+
+
+def routes(console: Console) -> list[Route]:
+    return [
+        console.page("tasks/{task_id:int}", task),
+        console.page("tasks/{task_id:int}/why", why, ("decision",)),
+        console.page("tasks/{task_id:int}/decisions", decisions, ("first", "second")),
+        console.page("tasks/{task_id:int}/timeline", timeline, ("before",)),
+    ]
+
+
+async def task(visit: Visit) -> Page:
+    """Show what it is, how far it is, what failed, and what may be asked of it."""
+    task_id, get = visit.id("task_id"), visit.api.get
+    found = await visit.api.parts(
+        task=get("task/get_details", task_id=task_id, include_parameters="true"),
+        explanation=get("explain/task", task_id=task_id),
+        commands=get("task/get_commands", task_id=task_id),
+    )
+    details, explanation = found.data["task"], found.data["explanation"]
+    status = (details or (explanation or {}).get("task") or {}).get("status")
+    shown = {
+        "facts": {name: {one: details.get(one) for one in some} for name, some in FACTS.items()} if details else {},
+        "columns": {name: value for name, value in sorted((details or {}).items()) if name not in LATER},
+        "meaning": meaning_of(details or {"status": status}, explanation),
+        "waits": waits_of(explanation),
+        "tab": "overview",
+        "task_id": task_id,
+    }
+    return Page("task.html", f"Task {task_id}", f"orrery task {task_id}; orrery explain task {task_id}", found.data,
+                found.away, shown, refresh_s=15 if goes_on(status) else 0)  # fmt: skip
+
+
+async def why(visit: Visit) -> Page:
+    """Show what left its queues out, by check, in the decision that holds it or in another one."""
+    task_id = visit.id("task_id")
+    explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
+    kept = explanation.get("decisions") or []
+    chosen = _decision(kept, visit.word("decision")) or (kept[0] if kept else None)
+    data = {
+        "task": explanation["task"],
+        "meaning": meaning_of(explanation["task"], explanation),
+        "waits": list(explanation.get("waits") or ()),
+        "generation": explanation.get("generation"),
+        "messages": explanation.get("messages") or [],
+        "decision": None if chosen is None else {name: chosen[name] for name in chosen if name != "queues"},
+        "groups": [asdict(one) for one in reasons.grouped(chosen)] if chosen else [],
+        "passed": reasons.passed(chosen) if chosen else [],
+        "withheld": explanation["task"].get(WITHHELD),
+    }
+    shown = {"tab": "why", "task_id": task_id, "kept": kept}
+    return Page("why.html", f"Task {task_id}: why", f"orrery explain task {task_id} --all", data, shown=shown)
+
+
+async def decisions(visit: Visit) -> Page:
+    """List those that are kept, and what is different between two of them."""
+    task_id = visit.id("task_id")
+    explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
+    kept = explanation.get("decisions") or []
+    first, second = _decision(kept, visit.word("first")), _decision(kept, visit.word("second"))
+    changes = reasons.difference(first, second) if first and second else None
+    data = {
+        "task": explanation["task"],
+        "decisions": kept,
+        "compared": [one["decision_id"] for one in (first, second) if one] if changes is not None else [],
+        "changes": None if changes is None else [asdict(one) for one in changes],
+        "withheld": explanation["task"].get(WITHHELD),
+    }
+    shown = {"tab": "decisions", "task_id": task_id}
+    return Page("decisions.html", f"Task {task_id}: decisions", f"orrery explain task {task_id} --all", data,
+                shown=shown)  # fmt: skip
+
+
+async def timeline(visit: Visit) -> Page:
+    """Draw its newest jobs by state over time, with what happened to the task; older ones on demand."""
+    task_id, before = visit.id("task_id"), visit.word("before")
+    found = await visit.api.parts(
+        explanation=visit.api.get("explain/task", task_id=task_id),
+        jobs=visit.api.get("job/list", task_id=task_id, limit=NEWEST_JOBS + 1, before_id=before),
+    )
+    jobs, explanation = found.data["jobs"] or [], found.data["explanation"] or {}
+    series = series_of(jobs[:NEWEST_JOBS], visit.now)
+    data = {
+        "task": explanation.get("task"),
+        "n_jobs": min(len(jobs), NEWEST_JOBS),
+        "series": series.rows(),
+        "history": explanation.get("history") or [],
+        "older": jobs[NEWEST_JOBS - 1]["job_id"] if len(jobs) > NEWEST_JOBS else None,
+    }
+    shown = {"tab": "timeline", "task_id": task_id, "picture": series, "before": before}
+    return Page("timeline.html", f"Task {task_id}: timeline", f"orrery jobs --task {task_id} --limit 500", data,
+                found.away, shown)  # fmt: skip
+
+
+def _decision(kept: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] | None:
+    return next((one for one in kept if str(one["decision_id"]) == wanted), None)

@@ -1,0 +1,48 @@
+"""The list of tasks: its filter is its address, its pages go by the last id of the page before."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from services.console.api.visits import Console, Visit
+from services.console.policy.filters import TASKS, Filter, read_filter
+from services.console.showing.pages import Page
+
+ROWS = 50
+
+
+def routes(console: Console) -> list[Route]:
+    return [console.page("tasks", tasks, ("q", "before"))]
+
+
+def presets(name: str) -> dict[str, str]:
+    """Filters that one click writes."""
+    return {
+        "all": "",
+        "mine": f"user={name}",
+        "running": "status=ready,scouting,scouted,running",
+        "waiting": "status=pending,throttled,paused,staging,assigning",
+        "needs a decision": "status=exhausted",
+        "failed": "status=failed,broken",
+        "done": "status=done,finished",
+    }
+
+
+async def tasks(visit: Visit) -> Page:
+    """List tasks, the newest first."""
+    wanted = read_filter(visit.word("q"), TASKS)
+    before = visit.word("before")
+    rows: list[dict] = []
+    if not wanted.wrong:
+        rows = await visit.api.get("task/list", limit=ROWS + 1, before_id=before, **wanted.asks)
+    older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
+    data = {"q": wanted.text, "tasks": rows[:ROWS], "older": older, "wrong": wanted.wrong}
+    shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before}
+    return Page("tasks.html", "Tasks", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
+                refresh_s=0 if before or wanted.wrong else 30)  # fmt: skip
+
+
+def _verb(wanted: Filter) -> str:
+    options = {"status": "--status", "user_name": "--user"}
+    given = [f"{options[name]} {value}" for name, value in wanted.asks.items() if name in options]
+    return " ".join(["orrery tasks", *given])

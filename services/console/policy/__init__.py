@@ -1,0 +1,10 @@
+"""What the console decides by itself, pure: what a filter says, what differs, what a picture shows.
+
+=============  =====================================================================================================
+`sessions`     who signed in, until when, and where somebody goes on afterwards
+`filters`      what is written into the box of a list, and what is wrong with it
+`reasons`      a stored decision by check, the nearest miss first, and the difference of two
+`series`       jobs by state over time
+`sentences`    the state of a task in words
+=============  =====================================================================================================
+"""

@@ -1,0 +1,96 @@
+"""What is written into the box of a list: words like `status=running vo=atlas`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from shared.model.whole_numbers import LARGEST_ID
+from shared.states.job import MEANINGS as JOB_STATES
+from shared.states.task import MEANINGS as TASK_STATES
+
+#: longer texts are no filters
+MOST_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a filter: the parameter of the API that it becomes, what it means, and what it may be."""
+
+    parameter: str
+    means: str
+    choices: Sequence[str] = ()
+    is_number: bool = False
+    several: bool = False
+
+    def wrong(self, value: str) -> str:
+        """What is allowed instead of a value; empty where it is right."""
+        if not value:
+            return "a value behind ="
+        given = value.split(",") if self.several else [value]
+        unknown = [one for one in given if self.choices and one not in self.choices]
+        if unknown:
+            near = get_close_matches(unknown[0], self.choices, n=1)
+            return f"{f'{near[0]}? ' if near else ''}one of {', '.join(self.choices)}"
+        if self.is_number and not (value.isascii() and value.isdigit() and 0 < int(value[:19]) <= LARGEST_ID):
+            return "a whole number greater than zero"
+        return ""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A word that is not understood, and what is allowed."""
+
+    word: str
+    allowed: str
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a filter asks the API for, and what is wrong with it."""
+
+    text: str
+    asks: Mapping[str, Any]
+    wrong: Sequence[Wrong]
+
+
+TASKS: Mapping[str, Word] = {
+    "status": Word("status", "its state; several with commas", tuple(TASK_STATES), several=True),
+    "vo": Word("vo", "the VO that it belongs to"),
+    "user": Word("user_name", "whose it is"),
+    "name": Word("name", "a part of its name; * stands for any text"),
+    "label": Word("label", "prodSourceLabel: managed, user, ..."),
+    "type": Word("task_type", "taskType: prod, anal, ..."),
+}
+JOBS: Mapping[str, Word] = {
+    "task": Word("task_id", "the task that it is of", is_number=True),
+    "status": Word("status", "its state", tuple(JOB_STATES)),
+    "queue": Word("queue", "where it runs: QUEUE or QUEUE/TYPE"),
+    "user": Word("user_name", "whose it is"),
+}
+
+
+def read_filter(text: str, words: Mapping[str, Word]) -> Filter:
+    """The words of a filter; each that is wrong is named with what is allowed.
+
+    Example: `status=runing vo=atlas` asks for the VO and says of the other word: running? one of registered, ...
+    """
+    asks, wrong = dict[str, str](), list[Wrong]()
+    if len(text) > MOST_CHARACTERS:
+        return Filter(text[:MOST_CHARACTERS], {}, [Wrong(f"{text[:40]}...", f"at most {MOST_CHARACTERS} characters")])
+    for written in text.split():
+        name, sign, value = written.partition("=")
+        known = words.get(name)
+        if known is None or not sign:
+            near = get_close_matches(name, words, n=1)
+            hint = f"{near[0]}=? " if near else ""
+            wrong.append(Wrong(written, f"{hint}one of {', '.join(f'{one}=' for one in words)}"))
+        elif allowed := known.wrong(value):
+            wrong.append(Wrong(written, allowed))
+        elif known.parameter in asks:
+            wrong.append(Wrong(written, f"{name}= once"))
+        else:
+            asks[known.parameter] = value
+    return Filter(text, asks, wrong)

@@ -1,0 +1,136 @@
+"""A stored decision by check, the nearest miss first, and what is different in another one."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Facts = Mapping[str, Any]
+#: queues of a check that are listed at once
+SHOWN = 200
+_NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The queues that one check left out; `more`: those that are not listed."""
+
+    check: str
+    tier: str
+    temporary: bool
+    has_nearest: bool
+    n_queues: int
+    lifts: Sequence[str]
+    parameters: Sequence[str]
+    queues: Sequence[Facts]
+    more: int
+
+
+def queue_of(name: str) -> str:
+    """The queue of an entry: QUEUE of QUEUE/TYPE."""
+    return name.partition("/")[0]
+
+
+def distance(entry: Facts) -> float:
+    """How far the two numbers are from each other, as a part of the larger; endless where there are none.
+
+    Example: memory of a job 6200 MB, maxrss of the queue 4000 MB: 0.3548.
+    """
+    found, wanted = _number(entry["found"]), _number(entry["wanted"])
+    if found is None or wanted is None:
+        return float("inf")
+    return abs(found - wanted) / max(abs(found), abs(wanted), 1e-9)
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.search(text)
+    try:
+        return float(found[1]) if found else None
+    except ValueError:
+        return None
+
+
+def grouped(decision: Facts) -> list[Group]:
+    """What left queues out: the check of the nearest miss, those that may pass by themselves, others."""
+    nearest = (decision.get("summary") or {}).get("nearest_miss") or {}
+    by_check = defaultdict[str, list[Facts]](list)
+    for entry in decision["queues"]:
+        if entry.get("check") is not None:
+            by_check[entry["check"]].append(entry)
+    groups = [_group(check, entries, nearest) for check, entries in by_check.items()]
+    return sorted(groups, key=lambda one: (not one.has_nearest, not one.temporary, -one.n_queues, one.check))
+
+
+def _group(check: str, entries: Sequence[Facts], nearest: Facts) -> Group:
+    ordered = sorted(entries, key=lambda one: (one["name"] != nearest.get("name"), distance(one), one["name"]))
+    first = ordered[0]
+    return Group(
+        check=check,
+        tier=first["tier"],
+        temporary=first["temporary"],
+        has_nearest=nearest.get("check") == check,
+        n_queues=len({queue_of(one["name"]) for one in entries}),
+        lifts=first.get("lifts") or (),
+        parameters=first.get("parameters") or (),
+        queues=ordered[:SHOWN],
+        more=max(0, len(ordered) - SHOWN),
+    )
+
+
+def passed(decision: Facts) -> list[Facts]:
+    """The queues that passed every check, and whether each was chosen."""
+    chosen = set(decision.get("chosen") or ())
+    kept = [one for one in decision["queues"] if one.get("check") is None]
+    return [{**one, "chosen": one["name"] in chosen or queue_of(one["name"]) in chosen} for one in kept]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one queue from one decision to another; `terms`: those that are different."""
+
+    name: str
+    what: str
+    before: str
+    after: str
+    terms: Sequence[tuple[str, float | None, float | None]] = ()
+
+
+def difference(before: Facts, after: Facts) -> list[Change]:
+    """Queues that came, went, changed their weight or are left out by something else, in this order."""
+    old = {one["name"]: one for one in before["queues"]}
+    new = {one["name"]: one for one in after["queues"]}
+    changes = [_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new})]
+    order = ("passes now", "left out now", "other weight", "other reason", "looked at now", "not looked at any more")
+    return sorted((one for one in changes if one is not None), key=lambda one: (order.index(one.what), one.name))
+
+
+def _change(name: str, old: Facts | None, new: Facts | None) -> Change | None:
+    before, after = _said(old), _said(new)
+    if old is None:
+        return Change(name, "looked at now", before, after)
+    if new is None:
+        return Change(name, "not looked at any more", before, after)
+    did, does = old.get("check") is None, new.get("check") is None
+    if did != does:
+        return Change(name, "passes now" if does else "left out now", before, after)
+    if not does:
+        return None if before == after else Change(name, "other reason", before, after)
+    terms = [
+        (term, (old.get("terms") or {}).get(term), (new.get("terms") or {}).get(term))
+        for term in sorted({*(old.get("terms") or {}), *(new.get("terms") or {})})
+    ]
+    different = [one for one in terms if one[1] != one[2]]
+    if old.get("weight") == new.get("weight") and not different:
+        return None
+    return Change(name, "other weight", before, after, different)
+
+
+def _said(entry: Facts | None) -> str:
+    if entry is None:
+        return ""
+    if entry.get("check") is None:
+        return f"weight {entry.get('weight') or 0:.4g}"
+    return f"{entry['check']}: {entry['found']}, {entry['wanted']}"

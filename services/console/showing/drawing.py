@@ -1,0 +1,68 @@
+"""Pictures as SVG without styles of their own: classes have the colours, texts say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from services.console.policy.series import STATES, Series
+from services.console.showing.texts import absolute, number
+
+BAR_WIDTH, BAR_HEIGHT = 200, 12
+WIDTH, HEIGHT, BELOW = 640, 200, 24
+CLASS_OF = {
+    **dict(zip(STATES, ("good", "bad", "over", "runs", "waits"), strict=True)),
+    "in jobs": "runs",
+    "used": "runs",
+}
+
+
+def bar(parts: Mapping[str, int], total: int) -> Markup:
+    """A bar of parts of a whole: word -> number. What is left stays empty."""
+    whole = max(total, sum(parts.values()), 1)
+    said = ", ".join(f"{number(n)} {name}" for name, n in parts.items() if n) or "none"
+    shapes, left = [], 0.0
+    for name, n in parts.items():
+        width = BAR_WIDTH * n / whole
+        if n:
+            shapes.append(
+                Markup('<rect class="fill-{}" x="{:.2f}" y="0" width="{:.2f}" height="{}"/>').format(
+                    CLASS_OF[name], left, width, BAR_HEIGHT
+                )
+            )
+        left += width
+    return Markup(
+        '<svg class="bar" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}, of {3}" '
+        'preserveAspectRatio="none"><rect class="fill-none" width="{0}" height="{1}"/>{4}</svg>'
+    ).format(BAR_WIDTH, BAR_HEIGHT, said, number(total), Markup("").join(shapes))
+
+
+def stacked(series: Series) -> Markup:
+    """Jobs by state over time, stacked; the table beside it has the same numbers."""
+    if not series.times or not series.most:
+        return Markup("")
+    xs = [WIDTH * place / (len(series.times) - 1) for place in range(len(series.times))]
+    below = [0] * len(xs)
+    areas = []
+    for state in STATES:
+        above = [low + n for low, n in zip(below, series.numbers[state], strict=True)]
+        if any(series.numbers[state]):
+            points = [*_points(xs, above, series.most), *reversed(_points(xs, below, series.most))]
+            areas.append(
+                Markup('<polygon class="fill-{}" points="{}"><title>{}</title></polygon>').format(
+                    CLASS_OF[state], " ".join(points), state
+                )
+            )
+        below = above
+    axis = Markup('<text x="0" y="{0}">{1}</text><text x="{2}" y="{0}" text-anchor="end">{3}</text>').format(
+        HEIGHT + 18, absolute(series.times[0]), WIDTH, absolute(series.times[-1])
+    )
+    return Markup(
+        '<svg class="series" viewBox="0 0 {0} {1}" role="img" aria-label="Jobs by state over time, up to {2} jobs. The '
+        'table below has the numbers."><rect class="fill-none" width="{0}" height="{3}"/>{4}{5}</svg>'
+    ).format(WIDTH, HEIGHT + BELOW, number(series.most), HEIGHT, Markup("").join(areas), axis)
+
+
+def _points(xs: Sequence[float], values: Sequence[int], most: int) -> list[str]:
+    return [f"{x:.1f},{HEIGHT - HEIGHT * value / most:.1f}" for x, value in zip(xs, values, strict=True)]

@@ -1,0 +1,94 @@
+"""Renders pages: templates, headers, and HTML or JSON as it was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import Response
+
+from services.console.policy.sessions import HOME
+from services.console.showing.drawing import bar, stacked
+from services.console.showing.pages import Page
+from services.console.showing.texts import FILTERS
+
+ROOM = Path(__file__).resolve().parents[1]
+#: the wheel that brings htmx; it is not imported, which would ask for Django
+HTMX_PACKAGE, HTMX_FILE = "django_htmx", "static/django_htmx/htmx-4.min.js"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+#: pages are of one person: nobody else may keep them
+PRIVATE = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+def static_files() -> dict[str, bytes]:
+    """What pages load besides, by name; without the wheel of htmx pages do not ask again by themselves."""
+    found = {path.name: path.read_bytes() for path in sorted((ROOM / "static").iterdir())}
+    spec = importlib.util.find_spec(HTMX_PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(place) / HTMX_FILE
+        if path.exists():
+            found["htmx.js"] = path.read_bytes()
+    return found
+
+
+class Renderer:
+    """Templates and the files that they load, each under an address that changes with its content."""
+
+    def __init__(self) -> None:
+        self.files = static_files()
+        self.addresses = {
+            name: f"{HOME}static/{hashlib.sha256(content).hexdigest()[:16]}/{name}"
+            for name, content in self.files.items()
+        }
+        self._templates = Environment(
+            loader=FileSystemLoader(ROOM / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._templates.filters |= FILTERS
+        self._templates.globals |= {"home": HOME, "static": self.addresses, "bar": bar, "stacked": stacked}
+
+    def html(self, page: Page, now: datetime, around: Mapping[str, Any]) -> Response:
+        """The page for people; `around`: who is signed in, the token of forms, where it is."""
+        text = self._templates.get_template(page.template).render(
+            {**around, **page.data, **page.shown, "page": page, "away": page.away, "now": now}
+        )
+        return Response(text, page.status, PRIVATE, "text/html; charset=utf-8")
+
+    def json(self, page: Page) -> Response:
+        """The same for programs."""
+        content = {"title": page.title, "verb": page.verb, "data": page.data, "away": page.away}
+        body = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS, default=str)
+        return Response(body, page.status, PRIVATE, "application/json")
+
+    def file(self, name: str, digest: str) -> Response | None:
+        """A file under its address of now, which may be kept for a year; None for any other."""
+        if self.addresses.get(name) != f"{HOME}static/{digest}/{name}":
+            return None
+        headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(self.files[name], 200, headers, _TYPES[Path(name).suffix])
+
+
+def wants_json(accept: str) -> bool:
+    """Whether a header Accept names JSON and not HTML."""
+    return "application/json" in accept and "text/html" not in accept

@@ -1,0 +1,150 @@
+"""Signing in and out: the sealed cookie of a session, links of the command line, tokens of forms."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jwt
+from starlette.requests import Request
+from starlette.responses import Response
+
+from services.console.asking import Api, Refused
+from services.console.policy.sessions import MOST_TOKEN_CHARACTERS, ROOT, Session
+from services.console.sealing import Seals
+
+SESSION_COOKIE, VISITOR_COOKIE, SAID_COOKIE = "orrery_console", "orrery_console_visitor", "orrery_console_said"
+#: of each kind of sealed word, so that none is taken for another
+SESSION, LINK, FORM, SAID = "console session", "console link", "console form", "console said"
+#: a link of the command line is opened at once, or made anew
+LINK_S = 120.0
+#: a form may stay open as long as a working day
+FORM_S = 12 * 3600.0
+#: what browsers send where the page with the form is ours, or is nobody's
+OWN_SITES = frozenset({"same-origin", "none"})
+
+
+class ForgedForm(Exception):
+    """A form that no page of ours to this person had; nothing was done."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is told on the next page about something that was done, or was refused."""
+
+    text: str
+    good: bool
+
+
+class Signing:
+    """Keeps nothing but the links that were used here: what a browser brings says the rest."""
+
+    def __init__(
+        self, seals: Seals, *, session_s: float, public_url: str | None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._seals = seals
+        self._session_s = session_s
+        self.public_url = public_url
+        self._is_secure = (public_url or "").startswith("https://")
+        self._clock = clock
+        self._used_links: dict[str, float] = {}
+
+    def session_of(self, request: Request) -> Session | None:
+        """Who signed in at this browser; None: nobody, or too long ago."""
+        word = request.cookies.get(SESSION_COOKIE, "")
+        session = Session.of(self._seals.open(word, SESSION)) if word else None
+        return None if session is None or session.is_over(self._clock()) else session
+
+    async def session_for(self, api: Api, token: str) -> Session:
+        """Ask the API who holds a token. Raises SignedOut, Refused, Away."""
+        if len(token) > MOST_TOKEN_CHARACTERS:
+            raise Refused(f"the token has {len(token)} characters; at most {MOST_TOKEN_CHARACTERS} fit into a cookie")
+        known = (await api.get("system/get_attributes"))["environment"]
+        return Session(
+            secrets.token_urlsafe(12),
+            token,
+            known["REMOTE_USER"],
+            known["ROLES"],
+            known["VO"],
+            known["RIGHTS"],
+            min(self._clock() + self._session_s, _expiry_of(token)),
+        )
+
+    def begin(self, response: Response, session: Session) -> None:
+        """Give the browser its session."""
+        seconds = max(1, int(session.until - self._clock()))
+        self._set(response, SESSION_COOKIE, self._seals.seal(session.content(), SESSION), seconds)
+
+    def end(self, response: Response) -> None:
+        """Take it away."""
+        response.delete_cookie(SESSION_COOKIE, path=ROOT)
+
+    def link_word(self, session: Session) -> str:
+        """What stands in a link that signs a browser in, once and soon."""
+        content = {"session": session.content(), "until": self._clock() + LINK_S}
+        return self._seals.seal(content, LINK)
+
+    def opened_link(self, word: str, *, use: bool) -> Session | None:
+        """Whom a link signs in; None for one that is too old or was used here."""
+        content = self._seals.open(word, LINK)
+        session = Session.of(content["session"]) if content else None
+        now = self._clock()
+        if content is None or session is None or now >= content["until"] or session.session_id in self._used_links:
+            return None
+        if use:
+            self._used_links = {name: until for name, until in self._used_links.items() if until > now}
+            self._used_links[session.session_id] = content["until"]
+            return replace(session, session_id=secrets.token_urlsafe(12))
+        return session
+
+    def visitor_of(self, request: Request) -> str:
+        """What ties the form for signing in to this browser; a new one where it has none."""
+        return request.cookies.get(VISITOR_COOKIE) or secrets.token_urlsafe(18)
+
+    def remember_visitor(self, response: Response, visitor: str) -> None:
+        """Let the browser bring it with the form."""
+        self._set(response, VISITOR_COOKIE, visitor, int(FORM_S))
+
+    def form_word(self, whose: str) -> str:
+        """What a form carries; `whose`: the session or the visitor that it is for."""
+        return self._seals.seal({"until": self._clock() + FORM_S}, FORM, whose)
+
+    def check_form(self, request: Request, fields: Mapping[str, str], whose: str) -> None:
+        """Let through what a form of our own pages sends. Raises ForgedForm."""
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        content = self._seals.open(fields.get("form", ""), FORM, whose)
+        if site not in OWN_SITES or content is None or self._clock() >= content["until"]:
+            raise ForgedForm("this form is not of a page that you opened here, or is too old: open the page again")
+
+    def say(self, response: Response, said: Said) -> None:
+        """Tell something on the next page."""
+        content = {"text": said.text[:1500], "good": said.good}
+        self._set(response, SAID_COOKIE, self._seals.seal(content, SAID), 60)
+
+    def said_to(self, request: Request) -> Said | None:
+        """What is to be told on this page."""
+        word = request.cookies.get(SAID_COOKIE)
+        content = self._seals.open(word, SAID) if word else None
+        return None if content is None else Said(str(content["text"]), bool(content["good"]))
+
+    def forget_said(self, response: Response) -> None:
+        """Tell it once."""
+        response.delete_cookie(SAID_COOKIE, path=ROOT)
+
+    def _set(self, response: Response, name: str, value: str, seconds: int) -> None:
+        response.set_cookie(
+            name, value, max_age=seconds, path=ROOT, secure=self._is_secure, httponly=True, samesite="lax"
+        )
+
+
+def _expiry_of(token: str) -> float:
+    """When a token expires, in seconds since the epoch; never where it does not say. The API verifies it."""
+    try:
+        claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    except jwt.InvalidTokenError:
+        return float("inf")
+    until = claims.get("exp")
+    return float(until) if isinstance(until, int | float) else float("inf")

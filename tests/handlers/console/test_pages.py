@@ -1,0 +1,243 @@
+"""Every page over recorded answers: HTML and the same as JSON, whatever others wrote, whoever is away."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from services.console.showing.rendering import POLICY
+from tests.handlers.console.stubbed_api import RECORDED, Page, StubbedApi, browser_at, envelope
+
+#: each page, and what stands on it
+PAGES = {
+    "/console/": "Needs you",
+    "/console/tasks": "The newest first",
+    "/console/tasks?q=status%3Drunning%20vo%3Datlas": "The newest first",
+    "/console/tasks/7": "Progress",
+    "/console/tasks/7/why": "by the first check that each did not pass",
+    "/console/tasks/7/decisions": "The last that are kept of each kind",
+    "/console/tasks/7/timeline": "Jobs by state",
+    "/console/tasks/7/commands/kill": "End a task and all its jobs.",
+    "/console/jobs": "The newest first",
+    "/console/jobs/7": "What it runs",
+    "/console/jobs/7/kill": "It has ended",
+    "/console/queues": "queues",
+    "/console/queues/CERN": "Who was refused here in the last hour",
+    "/console/shares": "Each below its parent",
+    "/console/shares/prod": "Its correction over a day",
+    "/console/system": "The largest tables",
+    "/console/system/parked": "could not be handled",
+    "/console/system/check": "invariant",
+    "/console/system/parameters": "Those that were set",
+    "/console/system/audit": "The newest first",
+    "/console/search?q=7": "Tasks",
+    "/console/search?q=cern": "Queues",
+}
+LARGEST_FIRST_PAGE_BYTES = 60_000
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_shows_what_it_is_for_and_names_the_verb_that_prints_the_same(
+    browser: httpx.AsyncClient, path: str
+) -> None:
+    answer = await browser.get(path)
+    page = Page(answer.text)
+    assert answer.status_code == 200 and PAGES[path] in page.text
+    assert answer.headers["content-security-policy"] == POLICY and answer.headers["cache-control"] == "no-store"
+    assert path == "/console/system/audit" or "The same on the command line: orrery " in page.text
+    assert page.tags.count("h1") == 1 and page.tags.count("main") == 1
+    assert re.search(r"As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", page.text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_the_same_address_gives_the_data_as_json(browser: httpx.AsyncClient, path: str) -> None:
+    answer = await browser.get(path, headers={"Accept": "application/json"})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["data"] and answer.json()["away"] == {}
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_link_of_a_page_is_one_of_its_own(browser: httpx.AsyncClient, path: str) -> None:
+    links = Page((await browser.get(path)).text).links
+    assert links and all(one.startswith(("/console/", "#")) for one in links), links
+
+
+HOSTILE = '"><script>alert(1)</script>\u202e' + "{{ 7 * 7 }}"
+
+
+def hostile(value: Any) -> Any:
+    """The same with such a text in the place of each text that is no time and no word of our own."""
+    if isinstance(value, dict):
+        return {name: one if name in OUR_WORDS else hostile(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [hostile(one) for one in value]
+    return HOSTILE if isinstance(value, str) and not re.match(r"\d{4}-\d\d-\d\d", value) else value
+
+
+#: what services, not people, write; and what leads to the page itself
+OUR_WORDS = {"verb", "path", "kind", "tier", "does", "leads_to", "who", "children", "means", "name", "check", "queue"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_whatever_others_wrote_is_shown_as_text(browser: httpx.AsyncClient, api: StubbedApi, path: str) -> None:
+    for name, body in RECORDED.items():
+        api.says(name, hostile(body["data"]))
+    answer = await browser.get(path)
+    page = Page(answer.text)
+    assert answer.status_code == 200, page.text
+    assert page.tags.count("script") == 1 and "alert(1)" in page.text
+    assert "\u202e" not in page.text and "{{ 7 * 7 }}" in page.text
+
+
+async def test_a_name_of_100_kb_leaves_a_page_that_can_be_read(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    rows = [{**one, "task_name": "x" * 100_000} for one in RECORDED["task/list"]["data"]]
+    api.says("task/list", rows)
+    answer = await browser.get("/console/tasks")
+    assert answer.status_code == 200 and len(answer.text) < 100_000
+
+
+PARTS = {
+    "/console/": ("task/list", "condition"),
+    "/console/tasks/7": ("explain/task", "task/get_commands"),
+    "/console/tasks/7/timeline": ("job/list", "explain/task"),
+    "/console/jobs/7": ("explain/job",),
+    "/console/shares": ("share/explain", "share/history"),
+    "/console/search?q=cern": ("grid/queues", "catalogue/datasets"),
+}
+
+
+@pytest.mark.parametrize(("path", "away"), [(path, one) for path, some in PARTS.items() for one in some])
+async def test_a_service_that_is_away_leaves_its_part_saying_so_and_the_rest_works(
+    browser: httpx.AsyncClient, api: StubbedApi, path: str, away: str
+) -> None:
+    api.away(away)
+    answer = await browser.get(path)
+    assert answer.status_code == 200 and f"Not shown: /{away} cannot be asked: ConnectError" in Page(answer.text).text
+    data = (await browser.get(path, headers={"Accept": "application/json"})).json()
+    assert f"/{away} cannot be asked: ConnectError" in data["away"].values()
+
+
+@pytest.mark.parametrize("path", ["/console/tasks", "/console/queues", "/console/system", "/console/tasks/7/why"])
+async def test_a_page_whose_only_service_is_away_says_so(
+    browser: httpx.AsyncClient, api: StubbedApi, path: str
+) -> None:
+    api.away(*api.answers)
+    answer = await browser.get(path)
+    assert answer.status_code == 503 and "A service is away" in Page(answer.text).text
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/console/tasks/987654321", "task/get_details"), ("/console/tasks/987654321/why", "explain/task"),
+        ("/console/jobs/987654321", "job/get_description_incl_archive"), ("/console/queues/NOWHERE", "explain/queue"),
+    ],
+)  # fmt: skip
+async def test_an_unknown_id_gives_a_page_that_says_so_and_how_to_search(
+    browser: httpx.AsyncClient, api: StubbedApi, path: str, asked: str
+) -> None:
+    unknown = [{"job_id": 987654321, "task_id": None}] if asked.startswith("job/") else 2
+    api.says(asked, unknown, "task 987654321 not found", success=asked.startswith("job/"))
+    answer = await browser.get(path)
+    page = Page(answer.text)
+    assert answer.status_code == 404 and "The search finds tasks by id or name" in page.text
+    assert "987654321" in page.text and "/console/search" in page.links
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/nothing", "/console/tasks/x", "/console/tasks/-1", "/console/static/1/x.js"]
+)
+async def test_an_unknown_address_is_a_page_too(browser: httpx.AsyncClient, path: str) -> None:
+    answer = await browser.get(path)
+    assert answer.status_code == 404 and "is no page of the console" in Page(answer.text).text
+
+
+async def test_a_filter_with_an_error_names_the_word_and_what_is_allowed_and_asks_nothing(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    answer = await browser.get("/console/tasks?q=status%3Druning%20vo%3Datlas")
+    assert answer.status_code == 400 and api.asked == []
+    assert "status=runing allowed: running? one of registered" in Page(answer.text).text
+    assert 'value="status=runing vo=atlas"' in answer.text
+
+
+async def test_the_filter_is_what_the_api_is_asked(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    await browser.get("/console/tasks?q=status%3Drunning%20vo%3Datlas&before=90")
+    (asked,) = api.queries("task/list")
+    assert asked == {"status": ["running"], "vo": ["atlas"], "before_id": ["90"], "limit": ["51"]}
+
+
+async def test_pages_go_by_the_last_id_of_the_page_before(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    row = RECORDED["task/list"]["data"][0]
+    api.says("task/list", [{**row, "task_id": 1000 - n} for n in range(51)])
+    page = Page((await browser.get("/console/tasks?q=vo%3Datlas")).text)
+    assert "/console/tasks?q=vo%3Datlas&before=951" in page.links and "/console/tasks/950" not in page.links
+
+
+@pytest.mark.parametrize("path", ["/console/tasks?statsu=running", "/console/system?x=1", "/console/tasks/7?all=1"])
+async def test_a_word_of_the_address_that_no_page_knows_is_named(browser: httpx.AsyncClient, path: str) -> None:
+    answer = await browser.get(path)
+    assert answer.status_code == 400 and "a word too many" in Page(answer.text).text
+
+
+async def test_what_is_for_others_says_so(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    api.answers["condition"] = lambda request: envelope(None, "ada needs the role operator", success=False, status=403)
+    answer = await browser.get("/console/system")
+    assert answer.status_code == 403 and "ada needs the role operator" in Page(answer.text).text
+
+
+async def test_of_a_task_of_others_its_state_is_shown_and_who_may_see_more(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    details = RECORDED["task/get_details"]["data"]
+    told = {"task_id", "status", "state_change_time", "files", "jobs", "retry_at", "old_status"}
+    view = {name: value if name in told else None for name, value in details.items()}
+    view = {**view, "datasets": [], "withheld": "names, places and texts are told to the owner"}
+    api.says("task/get_details", view)
+    api.says("explain/task", {"task": view, "files": {}, "jobs": {}, "text": "task 7"})
+    api.says("task/get_commands", 2, "task 7 not found", success=False)
+    for path in ("", "/why", "/decisions", "/timeline"):
+        answer = await browser.get(f"/console/tasks/7{path}")
+        assert answer.status_code == 200, Page(answer.text).text
+        assert path == "/timeline" or "names, places and texts are told to the owner" in Page(answer.text).text
+        assert details["task_name"] not in answer.text
+
+
+async def test_the_first_page_is_small_over_the_wire(visitor: httpx.AsyncClient, browser: httpx.AsyncClient) -> None:
+    """With everything that it loads, packed."""
+    answer = await browser.get("/console/", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["content-encoding"] == "gzip"
+    loaded = re.findall(r'(?:href|src)="(/console/static/[^"]+)"', answer.text)
+    assert len(loaded) == 3 and any(one.endswith("/htmx.js") for one in loaded)
+    n_bytes = len(gzip.compress(answer.content, 9))
+    for path in loaded:
+        file = await visitor.get(path, headers={"Accept-Encoding": "gzip"})
+        assert file.status_code == 200 and "immutable" in file.headers["cache-control"]
+        n_bytes += len(gzip.compress(file.content, 6))
+    assert n_bytes < LARGEST_FIRST_PAGE_BYTES
+
+
+async def test_a_failure_of_ours_is_a_page_without_details(
+    browser: httpx.AsyncClient, api: StubbedApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.says("explain/queue", {"queue": None})
+    answer = await browser.get("/console/queues/CERN")
+    assert answer.status_code == 500 and "It is our mistake" in answer.text and "Traceback" not in answer.text
+    assert "a page failed" in caplog.text
+
+
+async def test_the_root_leads_to_the_console(web: FastAPI) -> None:
+    async with browser_at(web) as browser:
+        for path in ("/", "/console"):
+            assert (await browser.get(path)).headers["location"] == "/console/"
+
+
+def test_the_recorded_answers_are_envelopes() -> None:
+    assert RECORDED and all(one["success"] is True for one in RECORDED.values())
+    assert len(json.dumps(RECORDED)) < 500_000

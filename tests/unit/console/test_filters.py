@@ -1,0 +1,51 @@
+"""What is written into the box of a list becomes questions, or a word that is named with what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.console.policy.filters import JOBS, MOST_CHARACTERS, TASKS, read_filter
+
+
+def test_words_become_what_the_api_is_asked() -> None:
+    found = read_filter("  status=running,scouting vo=atlas  user=ada ", TASKS)
+    assert found.asks == {"status": "running,scouting", "vo": "atlas", "user_name": "ada"}
+    assert found.wrong == []
+
+
+def test_nothing_asks_for_everything() -> None:
+    assert read_filter("", TASKS) == read_filter("", JOBS)
+    assert read_filter("", TASKS).asks == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "allowed"),
+    [
+        ("status=runing", "status=runing", "running? one of registered, "),
+        ("statsu=running", "statsu=running", "status=? one of status=, vo=, user="),
+        ("running", "running", "one of status="),
+        ("vo=", "vo=", "a value behind ="),
+        ("vo=atlas vo=cms", "vo=cms", "vo= once"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>", "one of status="),
+    ],
+)
+def test_the_word_that_is_wrong_is_named_with_what_is_allowed(text: str, word: str, allowed: str) -> None:
+    (wrong,) = read_filter(text, TASKS).wrong
+    assert wrong.word == word and wrong.allowed.startswith(allowed)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "٣", "9" * 30, "1_0"])
+def test_an_id_is_a_whole_number_greater_than_zero(value: str) -> None:
+    (wrong,) = read_filter(f"task={value}", JOBS).wrong
+    assert wrong.allowed == "a whole number greater than zero"
+
+
+def test_a_job_has_one_state_and_a_task_may_have_several() -> None:
+    assert read_filter("status=failed,closed", TASKS).wrong != []
+    assert read_filter("status=failed,broken", TASKS).wrong == []
+    assert read_filter("status=failed,closed", JOBS).wrong != []
+
+
+def test_a_text_without_end_is_no_filter() -> None:
+    found = read_filter("vo=" + "x" * MOST_CHARACTERS, TASKS)
+    assert found.asks == {} and len(found.wrong) == 1 and len(found.text) == MOST_CHARACTERS

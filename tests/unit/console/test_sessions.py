@@ -1,0 +1,38 @@
+"""After signing in one goes on at a page of the console, wherever a link says."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.console.policy.sessions import HOME, Session, path_after
+
+ADA = Session("s", "token", "ada", "user,operator", "atlas", "submit", 100.0)
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/", "/console", "/console/tasks/7/why?decision=3", "/console/tasks?q=status%3Drunning"]
+)
+def test_a_page_of_the_console_is_gone_back_to(path: str) -> None:
+    assert path_after(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        None, "", "/", "/api/v1/task/list", "/consoles", "https://elsewhere/console/", "//elsewhere/console/",
+        "///console/", "/\\elsewhere", "/console/\r\nSet-Cookie: a=b", "javascript:alert(1)", "/console/../api/v1/",
+        "/console/sign-in", "/console/sign-out", "/console/" + "x" * 2000, "console/tasks",
+    ],
+)  # fmt: skip
+def test_what_leads_elsewhere_leads_home(path: str | None) -> None:
+    assert path_after(path) == HOME
+
+
+def test_a_session_says_what_was_sealed_and_when_it_is_over() -> None:
+    assert Session.of(ADA.content()) == ADA and ADA.is_operator
+    assert not ADA.is_over(99.9) and ADA.is_over(100.0)
+
+
+@pytest.mark.parametrize("content", [None, {}, {"name": "ada"}, {**ADA.content(), "more": 1}])
+def test_what_is_of_another_version_is_no_session(content: dict | None) -> None:
+    assert Session.of(content) is None
