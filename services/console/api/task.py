@@ -88,7 +88,8 @@ async def decisions(visit: Visit) -> Page:
     explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
     kept = explanation.get("decisions") or []
     first, second = _decision(kept, visit.word("first")), _decision(kept, visit.word("second"))
-    changes = reasons.difference(first, second) if first and second else None
+    alike = first is not None and second is not None and first["kind"] == second["kind"]
+    changes = reasons.difference(first, second) if first and second and alike else None
     data = {
         "task": explanation["task"],
         "decisions": kept,
@@ -96,7 +97,7 @@ async def decisions(visit: Visit) -> Page:
         "changes": None if changes is None else [asdict(one) for one in changes],
         "withheld": explanation["task"].get(WITHHELD),
     }
-    shown = {"tab": "decisions", "task_id": task_id}
+    shown = {"tab": "decisions", "task_id": task_id, "not_alike": bool(first and second and not alike)}
     return Page("decisions.html", f"Task {task_id}: decisions", f"orrery explain task {task_id} --all", data,
                 shown=shown)  # fmt: skip
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from services.console.policy.series import STATES, Series
-from services.console.showing.texts import absolute, number
+from services.console.showing.texts import number
 
 BAR_WIDTH, BAR_HEIGHT = 200, 12
-WIDTH, HEIGHT, BELOW = 640, 200, 24
+WIDTH, HEIGHT = 640, 200
 CLASS_OF = {
     **dict(zip(STATES, ("good", "bad", "over", "runs", "waits"), strict=True)),
     "in jobs": "runs",
@@ -55,13 +55,10 @@ def stacked(series: Series) -> Markup:
                 )
             )
         below = above
-    axis = Markup('<text x="0" y="{0}">{1}</text><text x="{2}" y="{0}" text-anchor="end">{3}</text>').format(
-        HEIGHT + 18, absolute(series.times[0]), WIDTH, absolute(series.times[-1])
-    )
     return Markup(
         '<svg class="series" viewBox="0 0 {0} {1}" role="img" aria-label="Jobs by state over time, up to {2} jobs. The '
-        'table below has the numbers."><rect class="fill-none" width="{0}" height="{3}"/>{4}{5}</svg>'
-    ).format(WIDTH, HEIGHT + BELOW, number(series.most), HEIGHT, Markup("").join(areas), axis)
+        'table below has the numbers."><rect class="fill-none" width="{0}" height="{1}"/>{3}</svg>'
+    ).format(WIDTH, HEIGHT, number(series.most), Markup("").join(areas))
 
 
 def _points(xs: Sequence[float], values: Sequence[int], most: int) -> list[str]:

@@ -16,10 +16,11 @@ from shared.model.visible_text import visible
 
 #: longer texts are cut in lists
 SHORT, LONG = 160, 20_000
+NEAREST_MISS = "nearest miss: "
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 #: a sign beside the word of a state, so that its colour is never all that tells it
 _GOOD, _BAD, _WAITS, _RUNS, _OVER = "good", "bad", "waits", "runs", "over"
-_SIGNS = {_GOOD: "✓", _BAD: "✗", _WAITS: "⏸", _RUNS: "▶", _OVER: "■"}
+_SIGNS = {_GOOD: "✓", _BAD: "✗", _WAITS: "○", _RUNS: "▶", _OVER: "■"}
 _KIND_OF = {
     **dict.fromkeys(("done", "finished"), _GOOD),
     **dict.fromkeys(("failed", "broken", "exhausted", "tobroken"), _BAD),
@@ -43,6 +44,12 @@ def own(value: Any, length: int = LONG) -> Markup:
 def short(value: Any) -> Markup:
     """The same for lists."""
     return own(value, SHORT)
+
+
+def says(value: Any) -> Markup:
+    """What a task says, for lists: the nearest miss first, which stands at the end."""
+    before, mark, miss = str(value or "").partition(NEAREST_MISS)
+    return short(f"{mark}{miss}; {before.rstrip('; ')}" if miss and before else value)
 
 
 def lines(value: Any) -> str:
@@ -155,6 +162,5 @@ def pretty(value: Any) -> str:
     return lines(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode())
 
 
-FILTERS = {
-    one.__name__: one for one in (own, short, lines, pretty, state, number, size, duration, moment, ago, word, facts)
-}
+_ALL = (own, short, says, lines, pretty, state, number, size, duration, moment, ago, word, facts)
+FILTERS = {one.__name__: one for one in _ALL}

@@ -47,7 +47,7 @@ def test_without_jobs_there_is_no_picture() -> None:
 def test_a_picture_has_no_styles_of_its_own_and_says_in_words_what_it_shows() -> None:
     picture = stacked(series_of([job(0, 10, 20, "finished"), job(0)], NOON + timedelta(hours=1)))
     assert "style" not in picture and 'role="img"' in picture and "up to 2 jobs" in picture
-    assert "<title>finished</title>" in picture and "2026-11-27 12:00:00 UTC" in picture
+    assert "<title>finished</title>" in picture
 
 
 @pytest.mark.parametrize(("finished", "failed", "total"), [(0, 0, 0), (3, 1, 4), (5, 0, 3), (0, 0, 10)])

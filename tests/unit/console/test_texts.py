@@ -6,7 +6,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.console.showing.texts import duration, facts, lines, number, own, relative, short, size, state, word
+from services.console.showing.texts import (
+    duration,
+    facts,
+    lines,
+    number,
+    own,
+    relative,
+    says,
+    short,
+    size,
+    state,
+    word,
+)
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
@@ -32,13 +44,20 @@ def test_a_name_of_100_kb_is_cut() -> None:
     assert len(own("x" * 100_000)) < 21_000 and len(short("x" * 100_000)) < 200
 
 
+def test_a_task_that_waits_says_its_nearest_miss_first() -> None:
+    assert says("48 queues, 0 passed; nearest miss: Q (memory)") == (
+        "<bdi>nearest miss: Q (memory); 48 queues, 0 passed</bdi>"
+    )
+    assert says("killed") == "<bdi>killed</bdi>" and says(None) == ""
+
+
 def test_a_text_of_several_lines_keeps_them_and_nothing_that_is_not_seen() -> None:
     assert lines("a\nb\u202e<c>") == "a\nb\\u202e<c>"
 
 
 def test_a_state_has_a_sign_and_its_word() -> None:
     assert state("failed") == '<span class="state bad"><span aria-hidden="true">✗</span> failed</span>'
-    assert "▶" in state("running") and "✓" in state("done") and "⏸" in state("pending")
+    assert "▶" in state("running") and "✓" in state("done") and "○" in state("pending")
     assert "&lt;b&gt;" in state("<b>")
 
 
