@@ -15,7 +15,7 @@ from services.cli.addresses import URL_VARIABLE, Addresses, find_addresses
 from services.cli.client import Client
 from services.cli.commands.options import Json, help_text
 from services.cli.failures import Unreachable, WrongUsage
-from services.cli.output import say, told
+from services.cli.output import told
 from services.cli.tokens import TOKEN_VARIABLE, caller_name, issue, token_for
 
 ROOT = "/console/"
@@ -57,13 +57,14 @@ def open_page(
     kind: Annotated[str, typer.Argument(metavar="task|job|queue|share")],
     which: Annotated[str, typer.Argument(metavar="ID", help="An id, or a name.")],
     print_only: Annotated[bool, typer.Option("--print", help="Open nothing.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Whoever opens it signs in as themselves."""
     if kind not in KINDS:
         raise WrongUsage(f"kind: value {kind!r}: allowed are {', '.join(KINDS)}")
     url = f"{_address(find_addresses())}{ROOT}{KINDS[kind]}/{quote(which, safe='')}"
-    say(url)
-    if not print_only:
+    told({"message": url, "data": {"url": url}}, as_json)
+    if not (print_only or as_json):
         _open(url)
 
 

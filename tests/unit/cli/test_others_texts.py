@@ -183,7 +183,7 @@ OF_FILES = {
     "dry-run split", "dry-run shares", "dry-run task-queues",
 }  # fmt: skip
 OWN = {"secrets add-key", "commands", "events", "states", "schema", "task-parameters", "token", "pilots", "run", "demo",
-       "settings", "logout", "migrate", "token rotate-key"}  # fmt: skip
+       "settings", "logout", "migrate", "token rotate-key", "console", "open"}  # fmt: skip
 #: `login` shows what a system and its issuer say (test_login.py)
 ELSEWHERE = {"login"}
 ALL_READS = [(f"{verb} {arguments}".strip(), path, data) for verb, (arguments, path, data) in READS.items()] + FORMS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.console.policy.sessions import HOME, Session, path_after
+from services.console.sealing import Seals
+from shared.auth.keyring import Keyring
 
 ADA = Session("s", "token", "ada", "user,operator", "atlas", "submit", 100.0)
 
@@ -36,3 +38,12 @@ def test_a_session_says_what_was_sealed_and_when_it_is_over() -> None:
 @pytest.mark.parametrize("content", [None, {}, {"name": "ada"}, {**ADA.content(), "more": 1}])
 def test_what_is_of_another_version_is_no_session(content: dict | None) -> None:
     assert Session.of(content) is None
+
+
+def test_what_was_sealed_for_one_purpose_opens_for_no_other_and_with_no_other_key() -> None:
+    seals = Seals(Keyring.generate())
+    word = seals.seal({"name": "ada"}, "console session")
+    assert seals.open(word, "console session") == {"name": "ada"}
+    assert seals.open(word, "console link") is None
+    assert Seals(Keyring.generate()).open(word, "console session") is None
+    assert [seals.open(one, "console session") for one in ("", ".", "x.y", word[:-1], f"{word}é")] == [None] * 5

@@ -52,3 +52,10 @@ def test_each_copy_of_a_service_is_a_target_under_the_name_of_its_service(tmp_pa
         {"targets": ["127.0.0.1:20002"], "labels": {"service": "watchdog", "copy": "watchdog-1"}},
     ]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_console_asks_the_gateway_and_seals_with_the_keys_of_this_system(tmp_path: Path) -> None:
+    given = environment_of(Copy("console", 0, 1), ADDRESSES, tmp_path, "http://127.0.0.1:2")
+    assert given["ORRERY_API_URL"] == "http://127.0.0.1:2"
+    assert given["ORRERY_CONSOLE_KEY_FILE"] == str(tmp_path / "console.keys")
+    assert "ORRERY_API_URL" not in environment_of(Copy("orrery", 0, 1), ADDRESSES, tmp_path, "http://127.0.0.1:1")

@@ -1,0 +1,41 @@
+"""Links to pages: what one opens as oneself, and what others can open too."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+import pytest
+
+
+def test_the_link_that_signs_in_leads_on_to_the_page_that_was_named(services, orrery) -> None:
+    services.says("/console/sign-in/links", {"path": "/console/sign-in/link/w.x", "address": None, "name": "ada"})
+    for path in ("tasks/7", "/tasks/7", "/console/tasks/7"):
+        url = orrery("console", path, "--print").out.strip()
+        assert urlsplit(url)[2:4] == ("/console/sign-in/link/w.x", "next=%2Fconsole%2Ftasks%2F7")
+
+
+def test_where_the_console_knows_its_address_the_link_has_that(services, orrery) -> None:
+    told = {"path": "/console/sign-in/link/w.x", "address": "https://console.example", "name": "ada"}
+    services.says("/console/sign-in/links", told)
+    found = json.loads(orrery("console", "--json").out)
+    assert found["data"]["url"] == "https://console.example/console/sign-in/link/w.x?next=%2Fconsole%2F"
+
+
+@pytest.mark.parametrize(
+    ("kind", "which", "path"),
+    [
+        ("task", "7", "tasks/7"),
+        ("job", "9", "jobs/9"),
+        ("queue", "A/B c", "queues/A%2FB%20c"),
+        ("share", "x", "shares/x"),
+    ],
+)
+def test_a_link_for_others_asks_nobody(services, orrery, kind: str, which: str, path: str) -> None:
+    url = json.loads(orrery("open", kind, which, "--json").out)["data"]["url"]
+    assert urlsplit(url).path == f"/console/{path}"
+
+
+def test_what_has_no_page_is_refused_with_what_is_allowed(services, orrery) -> None:
+    found = orrery("open", "star", "7")
+    assert found.code == 2 and "allowed are task, job, queue, share" in found.err
