@@ -45,6 +45,7 @@ from services.cli.commands import (
     task_parameters,
     task_queues,
     tasks,
+    timeouts,
     watching,
     work_queues,
 )
@@ -98,7 +99,7 @@ for module in (
     slots,
 ):
     module.register(app)
-for module in (accounts, secrets, work_queues, retry_rules, periodic):
+for module in (accounts, secrets, work_queues, retry_rules, timeouts, periodic):
     module.register(app)
 for module in (
     login,

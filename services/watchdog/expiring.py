@@ -13,10 +13,8 @@ from datetime import timedelta
 from prometheus_client import Counter
 
 from services.watchdog.parameters import Periods, WatchLimits
-from services.watchdog.policy import jobs as job_policy
 from services.watchdog.policy import rebrokerage
 from services.watchdog.policy.grace import grace
-from services.watchdog.policy.jobs import Expiry, WatchedJob
 from services.watchdog.store import due as store
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -24,6 +22,12 @@ from shared.events import IDS_OF_EVENT, JobsExpired
 from shared.model.batches import batches
 from shared.snapshot import KnownGrid
 from shared.states.job import QUEUED, JobStatus
+from shared.timeouts.added import rules_in_force
+from shared.timeouts.built_in import ES_TOO_LONG
+from shared.timeouts.judging import Expiry, search, verdict_of
+from shared.timeouts.limits import TimeLimits, limits_of
+from shared.timeouts.queues import queue_facts
+from shared.timeouts.rule import TimeRule, WatchedJob, WatchedQueue
 
 log = logging.getLogger(__name__)
 
@@ -103,23 +107,36 @@ class ExpiringJobs:
 
     async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> _Judged:
         """Find overdue jobs, once for all slices: each ends only if it is then still as it was judged."""
-        queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
-        limits = self._limits.jobs(facts.workflow for facts in queues.values())
-        found: list[tuple[WatchedJob, Expiry]] = []
+        queues = await queue_facts(work.connection, await self._grid.grid(work.connection))
+        rules = await rules_in_force(work.connection)
+        limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
+        found: dict[int, tuple[WatchedJob, Expiry]] = {}
         is_cut = False
-        for state in states:
-            wanted = job_policy.search(state, queues, limits, work.now)
-            jobs = await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE)
-            is_cut = is_cut or len(jobs) == FOUND_AT_ONCE
-            verdicts = [(job, job_policy.overdue(job, limits, work.now)) for job in jobs]
-            found += [(job, verdict) for job, verdict in verdicts if verdict is not None]
-        too_long = job_policy.lasted_too_long(limits) if "running" in states else None
-        if too_long is not None:
-            before = work.now - timedelta(hours=limits.hours.get(too_long.rule, job_policy.ES_TOO_LONG.limit_h))
-            known = {job.job_id for job, _ in found}
-            jobs = await store.long_event_service(work.connection, before, queues, FOUND_AT_ONCE)
-            found += [(job, too_long) for job in jobs if job.job_id not in known]
-        return _Judged(found, is_cut)
+        for rule in rules:
+            for state in (one for one in states if one in rule.states):
+                jobs = await self._overdue_by(work, rule, state, queues, limits)
+                is_cut = is_cut or len(jobs) == FOUND_AT_ONCE
+                for job in jobs:
+                    limit = limits.of(rule, job.queue, analysis=job.is_analysis)
+                    if limit is not None:
+                        found.setdefault(job.job_id, (job, verdict_of(rule, job.status, limit)))
+        return _Judged(tuple(found.values()), is_cut)
+
+    async def _overdue_by(
+        self,
+        work: UnitOfWork,
+        rule: TimeRule,
+        state: JobStatus,
+        queues: dict[str, WatchedQueue],
+        limits: TimeLimits,
+    ) -> list[WatchedJob]:
+        """Jobs of a state that one rule ends. Those of the event service are found by their job sets."""
+        wanted = search(rule, state, queues, limits, work.now)
+        if rule is not ES_TOO_LONG:
+            return await store.overdue_jobs(work.connection, wanted, queues, FOUND_AT_ONCE)
+        if wanted.latest is None or state != "running":  # both of its states are found at once
+            return []
+        return await store.long_event_service(work.connection, wanted.latest, queues, FOUND_AT_ONCE)
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
         """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""
@@ -129,7 +146,7 @@ class ExpiringJobs:
         thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
         if not thresholds.n_queued:
             return
-        queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
+        queues = await queue_facts(work.connection, await self._grid.grid(work.connection))
         counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
         allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
         chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, periods.rebrokerage_again_s)

@@ -1,8 +1,8 @@
 """Every limit and period of the watchdog as a runtime parameter, read once per run.
 
-Components and keys are the field's: `watcher` HEARTBEAT_TIMEOUT_<workflow> and `job_timeout` TIMEOUT_<state> (hours,
-app pandaserver), `rebroker` FAST_REBRO_THRESHOLD_... (app pandaserver), `watchdog` PENDING_TIMEOUT_<label> (hours, app
-jedi). The other keys of `watchdog` are our own.
+Components and keys are the field's: `rebroker` FAST_REBRO_THRESHOLD_... (app pandaserver), `watchdog`
+PENDING_TIMEOUT_<label> (hours, app jedi). The other keys of `watchdog` are our own. Limits of jobs are declared with
+their rules (`shared.timeouts.built_in`).
 """
 
 from __future__ import annotations
@@ -11,38 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from services.watchdog.policy.jobs import ES_TOO_LONG, RULES, TRANSFERRING, JobTimeLimits
 from services.watchdog.policy.rebrokerage import N_QUEUED, Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT, PendingLimits
-from shared.config.parameter import SERVER, Parameter, set_by
+from shared.config.parameter import Parameter, set_by
 from shared.config.parameters import Parameters
+from shared.timeouts.limits import limits_of
 
 COMPONENT = "watchdog"
-#: kinds of work that have a heartbeat limit of their own besides the workflows of the queues
-_KINDS = ("production", "analysis")
 #: labels that tasks carry
 _LABELS = ("managed", "user", "panda", "prod_test", "ptest", "rc_test", "test")
 
-#: one factor for the days that queues set themselves
-TRANSFERRING_SCALE = Parameter(
-    "job_timeout",
-    "TIMEOUT_transferring_scale",
-    1.0,
-    "",
-    "factor of the days that queues set; 0: off",
-    high=1000,
-    app=SERVER,
-)
-HEARTBEAT_TIMEOUT = Parameter(
-    "watcher",
-    "HEARTBEAT_TIMEOUT",
-    0.0,
-    "h",
-    "without a heartbeat; 0: as for all others",
-    suffixes=(*_KINDS, "<workflow>"),
-    only_family=True,
-    app=SERVER,
-)
 SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 60.0, "s", "until work whose state did not change is announced again")
 WAIT_FOR_PICKED_S = Parameter(COMPONENT, "WAIT_FOR_PICKED_S", 1800.0, "s", "until a chunk that rests is taken back")
 WAIT_FOR_ACHIEVED_S = Parameter(COMPONENT, "WAIT_FOR_ACHIEVED_S", 3600.0, "s", "until a task at its goal is finished")
@@ -107,18 +85,6 @@ class WatchLimits:
         """How long a row of one sweep sits without moving before it is announced again."""
         return self._parameters.read(of)
 
-    def jobs(self, workflows: Iterable[str]) -> JobTimeLimits:
-        """Limits in hours; a workflow counts only if it has a limit of its own."""
-        read = self._parameters.read
-        hours = {rule.name: read(rule.limit) for rule in (*RULES, ES_TOO_LONG) if isinstance(rule.limit, Parameter)}
-        hours[TRANSFERRING.name] = read(TRANSFERRING_SCALE)
-        heartbeats = {}
-        for workflow in sorted({*workflows, *_KINDS} - {""}):
-            limit = read(HEARTBEAT_TIMEOUT, workflow)
-            if limit > 0:
-                heartbeats[workflow] = limit
-        return JobTimeLimits(hours=hours, heartbeat_h=heartbeats)
-
     def pending(self) -> PendingLimits:
         timeouts = {label: self._parameters.read(PENDING_TIMEOUT, label) for label in ("", *_LABELS)}
         return replace(self._parameters.filled(PendingLimits), timeout_h=timeouts)
@@ -132,7 +98,7 @@ class WatchLimits:
     @property
     def heartbeat_interval(self) -> timedelta:
         """How often a pilot reports: at least twice within the shortest heartbeat limit."""
-        shortest = self.jobs(()).shortest_heartbeat
+        shortest = limits_of(self._parameters, (), ()).shortest_heartbeat
         return min(timedelta(seconds=self.periods.heartbeat_interval_s), shortest / 2)
 
     @property

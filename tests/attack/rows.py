@@ -28,8 +28,8 @@ TABLES: Mapping[str, str] = {
     "workers": "subject = $pilot$",
     **dict.fromkeys(
         (
-            "parameters", "revocations", "users", "user_groups", "work_queues", "retry_rules", "shares", "queue_slots",
-            "queue_cordons", "site_adverts", "queues", "sites", "storages",
+            "parameters", "revocations", "users", "user_groups", "work_queues", "retry_rules", "timeout_rules",
+            "shares", "queue_slots", "queue_cordons", "site_adverts", "queues", "sites", "storages",
         ),
         "true",
     ),

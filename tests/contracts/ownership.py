@@ -253,6 +253,7 @@ TABLES: Mapping[str, Table] = {
     "retention_positions": _whole(WD),
     "retention_put_off": _whole(WD),
     "retention_sizes": _whole(WD),
+    "timeout_rules": _whole(WD),
     "process_locks": Table(inserts=frozenset()),
     **_SHARED,
 }  # fmt: skip

@@ -45,11 +45,11 @@ PLAIN_TEXTS = {
         "state",
     ): "of a catalogue's dataset: open or closed",
     ("services/task_definition/tasks/store/definitions.py", "state"): "of a catalogue's dataset: open or closed",
-    ("services/watchdog/policy/jobs.py", "status"): "of a queue: online, paused, offline",
-    ("shared/config/timeouts.py", "state"): "of the name of a rule, which may say more than a state",
     ("shared/db/unit_of_work.py", "from_status"): "of any graph: `entity` says which",
     ("shared/db/unit_of_work.py", "to_status"): "of any graph: `entity` says which",
     ("shared/model/job_report.py", "state"): "as the pilot reported it; empty where it did not say",
+    ("shared/timeouts/built_in.py", "state"): "of the name of a rule, which may say more than a state",
+    ("shared/timeouts/rule.py", "status"): "of a queue: online, paused, offline",
     ("shared/model/site.py", "state"): "of a site in the grid's description",
 }
 

@@ -33,10 +33,10 @@ from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
-from shared.config.timeouts import SENT_TIMEOUT
 from shared.model.co_jumbo import shown_queue
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
+from shared.timeouts.built_in import SENT_TIMEOUT
 
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 

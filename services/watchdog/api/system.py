@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from services.watchdog import diagnosing
 from services.watchdog.api.retention import add_retention
+from services.watchdog.api.timeouts import add_timeouts
 from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks, waiting
 from services.watchdog.store.due import SQL
 from shared.auth import Caller, access
@@ -47,6 +48,7 @@ def web_application(database: Database, parameters: Parameters) -> FastAPI:
     _add_bus(web, database)
     _add_audit(web, database)
     add_retention(web, database, parameters)
+    add_timeouts(web, database, parameters)
     return web
 
 

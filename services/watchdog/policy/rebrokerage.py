@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.watchdog.policy.jobs import Expiry
 from shared.config.parameter import SERVER, SHARE, Parameter, set_by
 from shared.states.job import JobStatus
+from shared.timeouts.judging import Expiry
 
 #: error code of the field (task buffer)
 FAST_REBROKERAGE = 130

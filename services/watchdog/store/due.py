@@ -11,16 +11,6 @@ from typing import cast
 import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
-from services.watchdog.policy.jobs import (
-    ES_PRIORITY,
-    HIGH_PRIORITY,
-    WORKER_GONE,
-    Expiry,
-    Search,
-    WatchedJob,
-    WatchedQueue,
-    only_moves,
-)
 from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import (
     ENDED_PARENTS,
@@ -36,10 +26,11 @@ from shared.db.queries import Queries
 from shared.db.turns import take_turn
 from shared.events import JobMove, moves_of
 from shared.model.co_jumbo import CO_JUMBO_QUEUE
-from shared.model.grid import Grid
 from shared.states import JOB, TASK, Owner
-from shared.states.job import JobStatus
 from shared.states.task import TaskStatus
+from shared.timeouts.built_in import WORKER_GONE
+from shared.timeouts.judging import Expiry, Search
+from shared.timeouts.rule import ES_PRIORITY, Since, WatchedJob, WatchedQueue
 
 SQL = Queries.beside(__file__)
 
@@ -87,20 +78,22 @@ async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at
 
 
 async def overdue_jobs(
-    connection: asyncpg.Connection, status: JobStatus, wanted: Search, queues: dict[str, WatchedQueue], most: int
+    connection: asyncpg.Connection, wanted: Search, queues: dict[str, WatchedQueue], most: int
 ) -> list[WatchedJob]:
     """Read jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
-    latest = list(wanted.latest.values())
-    changed = [one for latest_one in latest for one in (latest_one.changed, latest_one.silent) if one is not None]
-    created = [one.created for one in latest if one.created is not None]
+    rule, when, latest = wanted.rule, wanted.rule.when, wanted.latest
+    if latest is None:
+        return []
+    by_creation = rule.since is Since.CREATION
+    production, analysis = wanted.elsewhere
     rows = await SQL.rows(
-        connection, "overdue_jobs", status=status, no_queue=CO_JUMBO_QUEUE, queues=list(wanted.kinds),
-        kinds=list(wanted.kinds.values()), kind_numbers=[kind for kind, _, _ in wanted.latest],
-        highs=[high for _, high, _ in wanted.latest], analyses=[analysis for _, _, analysis in wanted.latest],
-        changed=[one.changed for one in latest], silent=[one.silent for one in latest],
-        created=[one.created for one in latest], high_priority=HIGH_PRIORITY,
-        changed_before=max(changed, default=None), created_before=max(created, default=None),
-        only_moves=only_moves(status), most=most,
+        connection, "overdue_jobs", status=wanted.state, since=rule.since.value, no_queue=CO_JUMBO_QUEUE,
+        queues=list(wanted.before), production=[one for one, _ in wanted.before.values()],
+        analysis=[one for _, one in wanted.before.values()], elsewhere_production=production,
+        elsewhere_analysis=analysis, changed_before=None if by_creation else latest,
+        created_before=latest if by_creation else None, least_priority=when.least_priority,
+        most_priority=when.most_priority, labels=when.labels or None, job_types=when.job_types or None,
+        vo=when.vo, moves=rule.next_state == "closed", most=most,
     )  # fmt: skip
     return [_job_facts(row, queues) for row in rows]
 
@@ -114,7 +107,7 @@ async def long_event_service(
     """
     rows = await SQL.rows(connection, "long_event_service", before=before, es_priority=ES_PRIORITY, most=most)
     jobs = [_job_facts(row, queues) for row in rows]
-    return [job for job in jobs if not job.queue.exempt]
+    return [job for job in jobs if job.queue.off is None]
 
 
 _UNKNOWN_QUEUE = WatchedQueue()
@@ -131,7 +124,6 @@ def _job_facts(row: asyncpg.Record, queues: dict[str, WatchedQueue]) -> WatchedJ
         label=row["prod_source_label"],
         queue_name=row["queue"],
         queue=queues.get(row["queue"], _UNKNOWN_QUEUE),
-        stays=row["stays"],
     )
 
 
@@ -150,7 +142,7 @@ async def jobs_by_queue_and_share(
             row["gshare"],
             row["n_queued"],
             row["n_running"],
-            exempt=queues.get(row["queue"], _UNKNOWN_QUEUE).exempt,
+            exempt=queues.get(row["queue"], _UNKNOWN_QUEUE).off is not None,
         )
         for row in rows
     ]
@@ -178,22 +170,6 @@ async def jobs_to_rebroker(
     for row in rows:
         found.setdefault(by_place[row["queue"], row["gshare"]], []).append(_job_facts(row, queues))
     return found
-
-
-async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, WatchedQueue]:
-    """Read the facts of every queue of the grid."""
-    started = {row["queue"]: row["last_job_start_at"] for row in await SQL.rows(connection, "last_starts")}
-    return {
-        name: WatchedQueue(
-            status=queue.status.value,
-            workflow=queue.workflow,
-            disable_reassign=queue.has("disableReassign"),
-            last_job_start_at=started.get(name),
-            transfer_time_high_days=queue.transfer_time_high_days,
-            transfer_time_low_days=queue.transfer_time_low_days,
-        )
-        for name, queue in grid.queues.items()
-    }
 
 
 async def expire(connection: asyncpg.Connection, jobs: Sequence[WatchedJob], verdict: Expiry) -> Expired:

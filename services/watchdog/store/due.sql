@@ -17,27 +17,31 @@ UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason W
 SELECT max(seen_at) FROM dispatch_replicas;
 
 -- name: overdue_jobs
--- Jobs of one state that a rule ends, the longest in it first: those whose times lie before what is set for their kind
--- of queue, priority and label. changed_before and created_before are the latest of all kinds, for the indexes.
-WITH kinds AS MATERIALIZED (
-    SELECT * FROM unnest(:queues::text[], :kinds::int[]) AS k (queue, kind)
-), latest AS MATERIALIZED (
-    SELECT * FROM unnest(:kind_numbers::int[], :highs::boolean[], :analyses::boolean[], :changed::timestamptz[],
-                         :silent::timestamptz[], :created::timestamptz[])
-                      AS l (kind, is_high, is_analysis, changed, silent, created)
+-- Jobs of one state that a rule ends, the longest in it first: those whose time lies before what is set for their queue,
+-- for production and analysis. The latest of all is compared first, for the indexes jobs_waiting and jobs_created.
+WITH places AS MATERIALIZED (
+    SELECT * FROM unnest(:queues::text[], :production::timestamptz[], :analysis::timestamptz[])
+                      AS p (queue, production, analysis)
 )
 SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, coalesce(j.queue, :no_queue) AS queue, x.stays
-  FROM jobs j LEFT JOIN kinds k ON k.queue = coalesce(j.queue, :no_queue)
-  JOIN latest l ON l.kind = coalesce(k.kind, 0) AND l.is_high = (j.current_priority >= :high_priority)
-               AND l.is_analysis = orrery_is_analysis(NULL, j.prod_source_label)
-  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id
-                                        AND t.split_rule ? 'disableReassign') AS stays) x
+       j.prod_source_label, coalesce(j.queue, :no_queue) AS queue
+  FROM jobs j LEFT JOIN places p ON p.queue = coalesce(j.queue, :no_queue)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN orrery_is_analysis(NULL, j.prod_source_label)
+                   THEN CASE WHEN p.queue IS NULL THEN :elsewhere_analysis::timestamptz ELSE p.analysis END
+                   ELSE CASE WHEN p.queue IS NULL THEN :elsewhere_production::timestamptz ELSE p.production END
+              END AS before) w
  WHERE j.status = :status
-   AND (j.state_change_time < :changed_before::timestamptz OR j.creation_time < :created_before::timestamptz)
-   AND (j.state_change_time < l.changed OR j.creation_time < l.created
-        OR greatest(j.heartbeat_at, j.state_change_time) < l.silent)
-   AND NOT (x.stays AND :only_moves)
+   AND j.state_change_time < coalesce(:changed_before::timestamptz, 'infinity')
+   AND j.creation_time < coalesce(:created_before::timestamptz, 'infinity')
+   AND w.before > CASE :since WHEN 'creation' THEN j.creation_time WHEN 'state change' THEN j.state_change_time
+                              ELSE greatest(j.heartbeat_at, j.state_change_time) END
+   AND j.current_priority BETWEEN coalesce(:least_priority::int, j.current_priority)
+                              AND coalesce(:most_priority::int, j.current_priority)
+   AND (:labels::text[] IS NULL OR j.prod_source_label = ANY(:labels::text[]))
+   AND (:job_types::text[] IS NULL OR j.job_type = ANY(:job_types::text[]))
+   AND (:vo::text IS NULL OR EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.vo = :vo::text))
+   AND NOT (:moves AND EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.split_rule ? 'disableReassign'))
  ORDER BY j.state_change_time, j.job_id
  LIMIT :most;
 
@@ -49,15 +53,11 @@ WITH members AS MATERIALIZED (
     SELECT m.job_id, m.role FROM job_sets s JOIN job_set_jobs m USING (job_set_id)
      WHERE s.status IN ('open', 'merging') AND s.created_at < :before AND m.sub_status IS NULL)
 SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, j.queue, false AS stays
+       j.prod_source_label, j.queue
   FROM members m JOIN jobs j USING (job_id)
  WHERE j.status IN ('starting', 'running') AND coalesce(j.start_time, j.state_change_time) < :before
    AND (m.role = 'merge' OR (m.role = 'consumer' AND j.current_priority >= :es_priority))
  ORDER BY j.job_id LIMIT :most;
-
--- name: last_starts
--- When a job last started at each queue.
-SELECT queue, last_job_start_at FROM queue_activity WHERE last_job_start_at IS NOT NULL;
 
 -- name: shares
 -- Names of all shares.
@@ -83,7 +83,7 @@ WITH wanted AS (
     SELECT * FROM unnest(:queues::text[], :gshares::text[], :n_jobs::int[]) AS w (queue, gshare, n_jobs)
 ), ranked AS (
     SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-           j.prod_source_label, j.queue, j.gshare, w.n_jobs, false AS stays,
+           j.prod_source_label, j.queue, j.gshare, w.n_jobs,
            row_number() OVER (PARTITION BY j.queue, j.gshare ORDER BY j.creation_time, j.job_id) AS place
       FROM jobs j JOIN wanted w ON w.queue = j.queue AND w.gshare = j.gshare
       JOIN tasks t ON t.task_id = j.task_id

@@ -30,6 +30,14 @@ CREATE TABLE watch_runs (
     grace_reason text                          -- which outage
 );
 
+-- Time-out rules of jobs that VOs added to those of the field, each for jobs of its VO.
+CREATE TABLE timeout_rules (
+    rule text PRIMARY KEY,                     -- its name
+    vo text NOT NULL,                          -- the VO
+    place int NOT NULL,                        -- the order in which the VO gave them
+    data jsonb NOT NULL                        -- states, condition, limit, next state, code, source
+);
+
 -- What the reconciling sweep announced again. The waits between two announcements double, so that a service that is
 -- merely behind is not given its backlog twice.
 CREATE TABLE sweep_marks (

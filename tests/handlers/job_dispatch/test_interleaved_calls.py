@@ -22,10 +22,11 @@ from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.lifecycle.transitions import kill_jobs
 from services.watchdog.checking import run_checks
-from services.watchdog.policy.jobs import Expiry, WatchedJob
 from services.watchdog.store.due import expire
 from shared.auth import Authority
 from shared.runtime.service import Context
+from shared.timeouts.judging import Expiry
+from shared.timeouts.rule import WatchedJob
 from tests.handlers.job_dispatch.calls import ACQUIRE, UPDATE
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows

@@ -17,7 +17,6 @@ from services.task_definition.tasks.policy.final_status import (
     final_status,
     progress_percent,
 )
-from services.watchdog.policy.jobs import JobTimeLimits, WatchedJob, overdue
 from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overloads
 from services.watchdog.policy.tasks import Throttle, throttle
 from shared.brokerage import estimates
@@ -26,6 +25,9 @@ from shared.model.units import MB_BYTES as MB
 from shared.order.tree import Node, normalised
 from shared.states.job import JobStatus
 from shared.task.needs import WorkNeeds
+from shared.timeouts.judging import overdue
+from shared.timeouts.limits import TimeLimits
+from shared.timeouts.rule import WatchedJob
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -127,5 +129,5 @@ def test_a_job_is_overdue_by_the_first_rule_whose_limit_it_has_passed(
 ) -> None:
     since = NOW - timedelta(minutes=minutes)
     job = WatchedJob(1, state, since, since, since, priority, "managed", "Q")
-    found = overdue(job, JobTimeLimits(), NOW)
+    found = overdue(job, TimeLimits(), NOW)
     assert (found.rule if found else None) == rule

@@ -105,6 +105,7 @@ READS: dict[str, tuple[str, str, Any]] = {
     "users list": ("", "user/list", [{"user_name": CANARY, "groups": [CANARY], "may": [CANARY], "grid_pref": CANARY}]),
     "work-queues list": ("", "work_queue/list", [OF_A_WORK_QUEUE]),
     "retry-rules list": ("", "retry_rule/list", [OF_A_RULE]),
+    "timeouts": ("", "timeout/list", [dict.fromkeys(("name", "vo", "limit", "condition", "source"), CANARY)]),
     "periodic list": ("", "periodic_task/list", [OF_A_SERIES]),
     "catalogue show": ("name", "catalogue/dataset", NAMED),
     "catalogue used-up": ("7", "used_up_files/list", [{"name": CANARY, "job_id": 1}]),
@@ -178,7 +179,8 @@ ALIKE = {
 }  # fmt: skip
 OF_FILES = {
     "submit", "periodic submit", "grid load", "groups load", "users load", "work-queues load", "work-queues set",
-    "work-queues remove", "retry-rules load", "retry-rules set", "catalogue import", "shares edit", "snapshot save",
+    "work-queues remove", "retry-rules load", "retry-rules set", "timeouts load", "catalogue import",
+    "shares edit", "snapshot save",
     "snapshot task", "dry-run task-brokerage", "dry-run job-brokerage", "dry-run analysis-brokerage",
     "dry-run split", "dry-run shares", "dry-run task-queues",
 }  # fmt: skip

@@ -9,19 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.watchdog.policy.jobs import (
-    CO_JUMBO_QUEUE,
-    RULES,
-    JobTimeLimits,
-    Latest,
-    Rule,
-    WatchedJob,
-    WatchedQueue,
-    overdue,
-    search,
-)
+from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states import JOB, Owner
 from shared.states.job import LIVE
+from shared.timeouts.built_in import RULES
+from shared.timeouts.judging import overdue, search
+from shared.timeouts.limits import TimeLimits
+from shared.timeouts.rule import TimeRule, WatchedJob, WatchedQueue
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -47,7 +41,7 @@ def job(status: str, age: timedelta, **values: object) -> WatchedJob:
 
 def test_every_action_is_one_that_the_graph_allows_the_watchdog() -> None:
     for rule in RULES:
-        assert set(rule.states) <= set(JOB.sources(rule.action, Owner.WATCHDOG)), rule.name
+        assert set(rule.states) <= set(JOB.sources(rule.next_state, Owner.WATCHDOG)), rule.name
 
 
 def test_every_live_state_but_merging_has_a_limit() -> None:
@@ -82,15 +76,15 @@ def test_every_live_state_but_merging_has_a_limit() -> None:
 def test_a_job_ends_when_it_passes_its_limit_and_not_before(
     status: str, limit: timedelta, action: str, values: dict[str, object]
 ) -> None:
-    assert overdue(job(status, limit, **values), JobTimeLimits(), NOW) is None
-    verdict = overdue(job(status, limit + timedelta(seconds=1), **values), JobTimeLimits(), NOW)
+    assert overdue(job(status, limit, **values), TimeLimits(), NOW) is None
+    verdict = overdue(job(status, limit + timedelta(seconds=1), **values), TimeLimits(), NOW)
     assert verdict is not None and verdict.to_status == action
 
 
 @pytest.mark.parametrize("status", ["defined", "running", "sent", "activated", "transferring"])
 @pytest.mark.parametrize("queue", [WatchedQueue(status="paused"), WatchedQueue(disable_reassign=True)])
 def test_nothing_expires_at_a_paused_queue_or_one_that_disables_reassignment(status: str, queue: WatchedQueue) -> None:
-    assert overdue(job(status, 100 * DAY, queue=queue), JobTimeLimits(), NOW) is None
+    assert overdue(job(status, 100 * DAY, queue=queue), TimeLimits(), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -100,18 +94,18 @@ def test_nothing_expires_at_a_paused_queue_or_one_that_disables_reassignment(sta
 def test_a_job_of_a_task_that_disables_reassignment_is_not_sent_elsewhere_but_its_pilot_may_be_lost(
     status: str, ends: bool
 ) -> None:
-    verdict = overdue(job(status, 100 * DAY, stays=True), JobTimeLimits(), NOW)
+    verdict = overdue(job(status, 100 * DAY, stays=True), TimeLimits(), NOW)
     assert (verdict is not None) == ends and (verdict is None or verdict.to_status == "failed")
 
 
 def test_an_offline_queue_has_the_usual_limits() -> None:
-    assert overdue(job("activated", 3 * DAY, queue=WatchedQueue(status="offline")), JobTimeLimits(), NOW) is not None
+    assert overdue(job("activated", 3 * DAY, queue=WatchedQueue(status="offline")), TimeLimits(), NOW) is not None
 
 
 def test_a_heartbeat_counts_from_the_last_sign_of_life() -> None:
     spoke = job("running", 10 * DAY, heartbeat_at=NOW - HOUR)
-    assert overdue(spoke, JobTimeLimits(), NOW) is None
-    verdict = overdue(replace(spoke, heartbeat_at=NOW - 3 * HOUR), JobTimeLimits(), NOW)
+    assert overdue(spoke, TimeLimits(), NOW) is None
+    verdict = overdue(replace(spoke, heartbeat_at=NOW - 3 * HOUR), TimeLimits(), NOW)
     assert verdict is not None and verdict.rule == "heartbeat" and "lost heartbeat" in verdict.reason
 
 
@@ -122,32 +116,32 @@ def test_a_heartbeat_counts_from_the_last_sign_of_life() -> None:
 def test_a_workflow_with_a_heartbeat_limit_of_its_own_has_it_and_others_that_of_their_kind(
     workflow: str, label: str, hours: int
 ) -> None:
-    limits = JobTimeLimits(heartbeat_h={"push": 24.0, "analysis": 6.0})
+    limits = TimeLimits(heartbeat_h={"push": 24.0, "analysis": 6.0})
     queue = WatchedQueue(workflow=workflow)
     assert overdue(job("running", hours * HOUR, label=label, queue=queue), limits, NOW) is None
     assert overdue(job("running", hours * HOUR + MINUTE, label=label, queue=queue), limits, NOW) is not None
 
 
 def test_jobs_that_wait_for_jumbo_jobs_do_not_expire() -> None:
-    assert overdue(job("waiting", 3 * DAY, queue_name=CO_JUMBO_QUEUE), JobTimeLimits(), NOW) is None
-    assert overdue(job("waiting", 3 * DAY), JobTimeLimits(), NOW) is not None
+    assert overdue(job("waiting", 3 * DAY, queue_name=CO_JUMBO_QUEUE), TimeLimits(), NOW) is None
+    assert overdue(job("waiting", 3 * DAY), TimeLimits(), NOW) is not None
 
 
 def test_a_job_released_again_and_again_is_closed_seven_days_after_its_creation() -> None:
     young_state = job("activated", HOUR, created_at=NOW - 7 * DAY - MINUTE)
-    verdict = overdue(young_state, JobTimeLimits(), NOW)
+    verdict = overdue(young_state, TimeLimits(), NOW)
     assert verdict is not None and verdict.rule == "queued"
 
 
 def test_limits_are_parameters() -> None:
-    assert overdue(job("defined", 2 * HOUR), JobTimeLimits(hours={"defined": 1.0}), NOW) is not None
-    assert overdue(job("defined", 20 * HOUR), JobTimeLimits(hours={"defined": 30.0}), NOW) is None
+    assert overdue(job("defined", 2 * HOUR), TimeLimits(hours={"defined": 1.0}), NOW) is not None
+    assert overdue(job("defined", 20 * HOUR), TimeLimits(hours={"defined": 30.0}), NOW) is None
 
 
 def test_jobs_that_end_for_one_reason_share_one_sentence() -> None:
     first, second = (
-        overdue(job("sent", HOUR), JobTimeLimits(), NOW),
-        overdue(job("sent", 2 * HOUR), JobTimeLimits(), NOW),
+        overdue(job("sent", HOUR), TimeLimits(), NOW),
+        overdue(job("sent", 2 * HOUR), TimeLimits(), NOW),
     )
     assert first == second
 
@@ -193,22 +187,22 @@ def test_what_is_searched_for_is_what_is_overdue(
         queue_name=queue,
         queue=QUEUES.get(queue, WatchedQueue()),
     )
-    limits = JobTimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
-    wanted = search(state, QUEUES, limits, NOW)
-    side = (wanted.kinds.get(queue, 0), priority >= 800, label in ("user", "panda"))
-    latest = wanted.latest.get(side, Latest())
-    spoke = max(facts.heartbeat_at or facts.state_changed_at, facts.state_changed_at)
-    found = (
-        (latest.changed is not None and facts.state_changed_at < latest.changed)
-        or (latest.created is not None and facts.created_at < latest.created)
-        or (latest.silent is not None and spoke < latest.silent)
-    )
+    limits = TimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
+    found = False
+    for rule in RULES:
+        wanted = search(rule, state, QUEUES, limits, NOW)
+        before = wanted.before.get(queue, wanted.elsewhere)[label in ("user", "panda")]
+        if state not in rule.states or before is None:
+            continue
+        assert wanted.latest is not None and before <= wanted.latest
+        of_job = replace(rule.when, workflows=(), queue_statuses=(), no_start_for_h=None, not_for_jumbo=False)
+        found |= of_job.holds(facts, NOW) and facts.begin(rule.since) < before
     assert found == (overdue(facts, limits, NOW) is not None)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_limit_of_0_switches_its_rule_off(rule: Rule) -> None:
-    limits = JobTimeLimits(hours={rule.name: 0.0}, heartbeat_h={"production": 0.0})
+def test_a_limit_of_0_switches_its_rule_off(rule: TimeRule) -> None:
+    limits = TimeLimits(hours={rule.name: 0.0}, heartbeat_h={"production": 0.0}, transferring_scale=0.0)
     for state in rule.states:
         facts = job(state, MINUTE, priority=900)
         assert overdue(facts, limits, NOW) is None

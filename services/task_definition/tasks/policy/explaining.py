@@ -23,10 +23,10 @@ from shared.brokerage.filters.analysis import (
     RUNNING_JOBS,
     SHARE_USAGE,
 )
-from shared.config.timeouts import SENT_TIMEOUT
 from shared.model.co_jumbo import shown_queue
 from shared.model.visible_text import visible
 from shared.states.task import MEANINGS as TASK_MEANINGS
+from shared.timeouts.built_in import SENT_TIMEOUT
 
 Facts = Mapping[str, Any]
 SHOWN_CHOSEN = 5

@@ -1,0 +1,13 @@
+"""How long jobs may stay where they are: the rules as data, for the watchdog that keeps them and for `explain job`.
+
+===========  ========================================================================================================
+`rule`       what a rule is, and what it asks of a job and its queue
+`built_in`   the rules of the field, with their runtime parameters
+`limits`     the limits in force: runtime parameters as numbers
+`judging`    which rule ends a job, which is next and when, and the latest times that are too early
+`added`      rules that VOs added, and all that are in force
+`queues`     what rules are told of the queues of a grid
+===========  ========================================================================================================
+
+Reads timeout_rules and queue_activity, and writes nothing.
+"""
