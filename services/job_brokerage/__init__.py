@@ -4,8 +4,8 @@ Consumes `chunk.offered`, and every event about jobs for the queue statistics. E
 `chunk.unplaceable`, `tasks.woken` when what held tasks has changed, and the news `grid.changed` and
 `statistics.changed`.
 
-Owns the tables of the grid (sites, queues, storages, network_metrics, software_map, resource_types, the tree of
-shares), queue_statistics, queue_activity, queue_slots, queue_outcomes, queue_waits, and its rows of
+Owns the tables of the grid (sites, queues, absent_queues, storages, network_metrics, software_map, resource_types, the
+tree of shares), queue_statistics, queue_activity, queue_slots, queue_outcomes, queue_waits, and its rows of
 brokerage_decisions and waits.
 
 =============  ============================================================================================

@@ -36,7 +36,7 @@ SLICE = 1000
 #: overdue jobs of one state that are kept in memory; the rest is found when these have ended
 FOUND_AT_ONCE = 20_000
 #: states in which time runs for a pilot or for what it left behind
-WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring")
+WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring", "merging")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ExpiringJobs:
     async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
         """End jobs whose heartbeats are lost or whose state lasts too long; whether there are more.
 
-        These are the states sent, running, holding and transferring.
+        These are the states from sent to merging.
         """
         return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda periods: periods.jobs_period_s)
 
@@ -107,7 +107,7 @@ class ExpiringJobs:
 
     async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> _Judged:
         """Find overdue jobs, once for all slices: each ends only if it is then still as it was judged."""
-        queues = await queue_facts(work.connection, await self._grid.grid(work.connection))
+        queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         rules = await rules_in_force(work.connection)
         limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
         found: dict[int, tuple[WatchedJob, Expiry]] = {}
@@ -146,7 +146,7 @@ class ExpiringJobs:
         thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
         if not thresholds.n_queued:
             return
-        queues = await queue_facts(work.connection, await self._grid.grid(work.connection))
+        queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
         allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
         chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, periods.rebrokerage_again_s)

@@ -262,6 +262,12 @@ def _endpoints(astorages: Mapping[str, list[str]], role: str, scope: str) -> tup
     return tuple(dict.fromkeys(astorages.get(name, ())))
 
 
+def stored_queue(name: str, record: Mapping[str, Any]) -> Queue | None:
+    """The queue of a record that was loaded once; None where it would not be loaded now."""
+    found = queue_from_cric(name, record)
+    return found if isinstance(found, Queue) else None
+
+
 def queue_from_cric(key: str, record: Mapping[str, Any], file: str = "queues.json") -> Queue | list[Problem]:
     """One CRIC record as a Queue, or everything that is wrong with it."""
     try:

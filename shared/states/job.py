@@ -61,7 +61,12 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["assigned"], ["failed"], "its input cannot be moved", _JD),
     *arrows(LIVE, ["cancelled"], "killed", _JD),
     *arrows(LIVE, ["closed"], "no longer wanted", _JD),
-    *arrows([*ON_NODE, "holding", "transferring", "assigned"], ["failed"], "deadline passed or heartbeat lost", _WD),
+    *arrows(
+        [*ON_NODE, "holding", "transferring", "merging", "assigned"],
+        ["failed"],
+        "deadline passed or heartbeat lost",
+        _WD,
+    ),
     *arrows([*QUEUED, "starting"], ["closed"], "waited too long; goes elsewhere", _WD),
     *arrows(["running"], ["closed"], "took too long for the event service", _WD),
     *arrows(ON_NODE, ["merging"], "heartbeat lost after some events were processed", _WD),

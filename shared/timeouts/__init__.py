@@ -9,5 +9,5 @@
 `queues`     what rules are told of the queues of a grid
 ===========  ========================================================================================================
 
-Reads timeout_rules and queue_activity, and writes nothing.
+Reads timeout_rules, queue_activity and absent_queues, and writes nothing.
 """

@@ -33,6 +33,15 @@ TRANSFERRING_SCALE = Parameter(
     high=1000,
     app=SERVER,
 )
+ABSENT_QUEUE_H = Parameter(
+    "job_timeout",
+    "ABSENT_QUEUE_H",
+    7 * 24.0,
+    "h",
+    "after a queue left the grid, until its jobs lose its limits and exemptions",
+    high=60 * 24,
+    app=SERVER,
+)
 
 # Error codes of the field (task buffer).
 TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, WORKER_GONE = 101, 102, 105, 300
@@ -47,10 +56,15 @@ def job_timeout(state: str, limit_h: float) -> Parameter[float]:
 SENT_TIMEOUT = job_timeout("sent", 0.5)
 
 _PANDA, _JEDI = "PanDA brokerage: Timeout Rules", "JEDI: Timeout values for production jobs"
-_REBROKERAGE = "JEDI: Job rebrokerage"
+_REBROKERAGE, _SERVER = "JEDI: Job rebrokerage", "PanDA server: job time-outs"
 _STATE, _CREATED = Since.STATE_CHANGE, Since.CREATION
 _HIGH, _LOW = Condition(least_priority=HIGH_PRIORITY), Condition(most_priority=HIGH_PRIORITY - 1)
+_HIGH_WITH_REPORT = Condition(least_priority=HIGH_PRIORITY, report_is_read=True)
 _WAITS: tuple[JobStatus, ...] = ("activated", "starting")
+#: whatever is with a pilot or left behind by one
+_ACTIVE: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring", "merging")
+#: in which a merge job may be taken back
+_MERGE: tuple[JobStatus, ...] = ("pending", "defined", "assigned", "activated", "throttled", "starting", "running")
 
 HEARTBEAT = TimeRule(
     "heartbeat", ("running", "starting"), Since.HEARTBEAT, Varies.HEARTBEAT, "failed", WORKER_GONE, _PANDA
@@ -75,15 +89,26 @@ RULES: tuple[TimeRule, ...] = (
     TimeRule("throttled", ("throttled",), _STATE, job_timeout("throttled", 7 * 24), "closed", EXPIRED, _PANDA),
     TimeRule("quiet_queue", _WAITS, _STATE, job_timeout("quiet_queue", 4), "closed", REASSIGNED, _PANDA,
              Condition(least_priority=HIGH_PRIORITY, no_start_for_h=2)),
+    TimeRule("closed_queue", _WAITS, _STATE, job_timeout("closed_queue", 4), "closed", REASSIGNED, _SERVER,
+             Condition(least_priority=HIGH_PRIORITY, queue_statuses=("offline", "test"))),
+    TimeRule("merge_for_nobody", _MERGE, _STATE, job_timeout("merge_for_nobody", 0.5), "closed", EXPIRED, _SERVER,
+             Condition(job_types=("merge",), producers_gone=True)),
     TimeRule("activated", ("activated",), _STATE, job_timeout("activated", 48), "closed", REASSIGNED, _PANDA),
     TimeRule("starting", ("starting",), _STATE, job_timeout("starting", 48), "closed", REASSIGNED, _PANDA),
-    TimeRule("holding_high", ("holding",), _STATE, job_timeout("holding_high", 3), "failed", EXPIRED, _PANDA, _HIGH),
-    TimeRule("holding", ("holding",), _STATE, job_timeout("holding", 48), "failed", EXPIRED, _PANDA),
+    TimeRule("holding_high", ("holding",), _STATE, job_timeout("holding_high", 3), "failed", EXPIRED, _PANDA,
+             _HIGH_WITH_REPORT),
+    TimeRule("holding", ("holding",), _STATE, job_timeout("holding", 48), "failed", EXPIRED, _PANDA,
+             Condition(report_is_read=True)),
+    TimeRule("own_stage_out", ("transferring",), Since.HEARTBEAT, Varies.OWN_HEARTBEAT, "failed", TRANSFER_TIMEOUT,
+             _PANDA, Condition(own_stage_out=True)),
     TimeRule("transferring_high", ("transferring",), _STATE, Varies.HIGH_DAYS, "failed", TRANSFER_TIMEOUT, _PANDA,
              _HIGH),
     TimeRule("transferring", ("transferring",), _STATE, Varies.LOW_DAYS, "failed", TRANSFER_TIMEOUT, _PANDA, _LOW),
     TimeRule("queued", QUEUED, _CREATED, job_timeout("queued", 7 * 24), "closed", EXPIRED, _REBROKERAGE,
              Condition(not_for_jumbo=True)),
+    TimeRule("active_analysis", _ACTIVE, Since.HEARTBEAT, job_timeout("active_analysis", 7 * 24), "failed", EXPIRED,
+             _SERVER, Condition(analysis=True)),
+    TimeRule("active", _ACTIVE, _CREATED, job_timeout("active", 21 * 24), "failed", EXPIRED, _SERVER),
     ES_TOO_LONG,
 )  # fmt: skip
 

@@ -41,7 +41,10 @@ class Varies(StrEnum):
 
 @dataclass(frozen=True)
 class WatchedQueue:
-    """What rules ask about a queue; an unknown queue has the defaults. `absent_since`: it left the grid then."""
+    """What rules ask about a queue; an unknown queue has the defaults.
+
+    `absent_since`: when it left the grid.
+    """
 
     status: str = "online"
     workflow: str = ""

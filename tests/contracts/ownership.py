@@ -238,6 +238,7 @@ TABLES: Mapping[str, Table] = {
     ),
     "queue_slots": _whole(JB),
     "queue_cordons": _whole(JB),
+    "absent_queues": _whole(JB),
     # a tree comes with the grid or by itself; factors are corrected
     "shares": Table(
         inserts=_only(JB, SC), others=_only(JB, SC), deletes=_only(JB, SC),

@@ -22,6 +22,8 @@ from shared.web.problems import WrongRequest
 from shared.web.slices import given_back
 
 SQL = Queries.beside(__file__)
+#: how a queue was that left the grid is kept for so long: no job lives longer
+ABSENT_KEPT_DAYS = 60
 #: records that one statement writes: its arguments are made in one go, in which the loop does nothing else
 WRITTEN_TOGETHER = 100
 
@@ -105,6 +107,7 @@ async def _save_sites_queues_and_storages(connection: asyncpg.Connection, grid: 
     for storages in batches(list(grid.storages.values()), WRITTEN_TOGETHER):
         await _save_storages(connection, storages, raw["storages"])
     await SQL.run(connection, "forget_queues", names=list(grid.queues))
+    await SQL.run(connection, "forget_absent_queues", names=list(grid.queues), kept_days=ABSENT_KEPT_DAYS)
     await SQL.run(connection, "forget_storages", names=list(grid.storages))
     await SQL.run(connection, "forget_sites", names=list(grid.sites))
 

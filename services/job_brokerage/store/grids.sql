@@ -40,9 +40,19 @@ SET site = excluded.site, type = excluded.type, is_tape = excluded.is_tape, spac
     detailed_status = excluded.detailed_status, data = excluded.data;
 
 -- name: forget_queues
--- Queues that the new grid does not have.
+-- Queues that the new grid does not have; how they were is kept for their jobs.
 -- done for: OPERATORS
-DELETE FROM queues WHERE queue <> ALL(:names::text[]);
+WITH gone AS (
+    DELETE FROM queues WHERE queue <> ALL(:names::text[]) RETURNING queue, data
+)
+INSERT INTO absent_queues (queue, data) SELECT queue, data FROM gone
+ON CONFLICT (queue) DO UPDATE SET data = excluded.data, absent_since = excluded.absent_since;
+
+-- name: forget_absent_queues
+-- Queues that are in the grid again, and those that nobody remembers.
+-- done for: OPERATORS
+DELETE FROM absent_queues
+ WHERE queue = ANY(:names::text[]) OR absent_since < orrery_now() - make_interval(days => :kept_days::int);
 
 -- name: forget_storages
 -- Storages that the new grid does not have.

@@ -93,7 +93,8 @@ async def overdue_jobs(
         elsewhere_analysis=analysis, changed_before=None if by_creation else latest,
         created_before=latest if by_creation else None, least_priority=when.least_priority,
         most_priority=when.most_priority, labels=when.labels or None, job_types=when.job_types or None,
-        vo=when.vo, moves=rule.next_state == "closed", most=most,
+        vo=when.vo, own_stage_out=when.own_stage_out, producers_gone=when.producers_gone,
+        report_is_read=when.report_is_read, moves=rule.next_state == "closed", most=most,
     )  # fmt: skip
     return [_job_facts(row, queues) for row in rows]
 

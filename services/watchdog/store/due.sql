@@ -41,6 +41,10 @@ SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at,
    AND (:labels::text[] IS NULL OR j.prod_source_label = ANY(:labels::text[]))
    AND (:job_types::text[] IS NULL OR j.job_type = ANY(:job_types::text[]))
    AND (:vo::text IS NULL OR EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.vo = :vo::text))
+   AND (NOT :own_stage_out OR EXISTS (
+        SELECT FROM job_reports r WHERE r.job_id = j.job_id AND r.report ->> 'job_sub_status' <> ''))
+   AND (NOT :producers_gone OR orrery_merges_for_nobody(j.job_id, w.before))
+   AND NOT (:report_is_read AND orrery_report_waits(j.task_id, j.job_id))
    AND NOT (:moves AND EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.split_rule ? 'disableReassign'))
  ORDER BY j.state_change_time, j.job_id
  LIMIT :most;

@@ -27,6 +27,13 @@ CREATE TABLE queue_cordons (
     set_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
 );
 
+-- Queues that left the grid, as they were: their jobs keep the limits and exemptions until it is known what became of it.
+CREATE TABLE absent_queues (
+    queue text PRIMARY KEY,                    -- the queue
+    data jsonb NOT NULL,                       -- its last CRIC record
+    absent_since timestamptz NOT NULL DEFAULT orrery_now()   -- when it left
+);
+
 -- Queues as they are to be read: a cordoned one that would take work is brokeroff.
 CREATE VIEW queues_in_force AS
 SELECT q.queue, c.reason AS cordon_reason, c.set_by AS cordoned_by,

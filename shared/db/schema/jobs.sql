@@ -146,3 +146,12 @@ CREATE TABLE job_retry_history (
 );
 CREATE INDEX job_retry_history_old ON job_retry_history (old_job_id);
 CREATE INDEX job_retry_history_task ON job_retry_history (task_id);
+
+-- Whether a merge job merges what nobody waits for: of the jobs that wrote its input none waits to be merged, and none
+-- changed since a time. A job that merges no outputs of jobs does not.
+CREATE FUNCTION orrery_merges_for_nobody(merging bigint, before timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM job_files o WHERE o.job_id = merging AND o.type IN ('trn_output', 'trn_log'))
+       AND NOT EXISTS (SELECT FROM job_files o JOIN task_files f USING (file_id) JOIN jobs p ON p.job_id = f.out_job_id
+                        WHERE o.job_id = merging AND o.type IN ('trn_output', 'trn_log')
+                          AND (p.status = 'merging' OR p.state_change_time >= before))
+$$;

@@ -77,3 +77,17 @@ CREATE UNIQUE INDEX catalogue_requests_once ON catalogue_requests (task_id, kind
 CREATE INDEX catalogue_requests_read ON catalogue_requests (vo, subject, done_at) WHERE kind = 'read';
 CREATE INDEX catalogue_requests_rule ON catalogue_requests (rule_id) WHERE status = 'moving';
 CREATE INDEX catalogue_requests_ended ON catalogue_requests (done_at) WHERE status IN ('done', 'failed');
+
+-- Whether the report of a job waits for us: its outputs are to be added to a catalogue outside, or a message about them
+-- is not handled. Indexes catalogue_requests_of_task, deferred_messages_tasks, parked_messages_tasks.
+CREATE FUNCTION orrery_report_waits(of_task bigint, of_job bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM catalogue_requests c
+                    WHERE c.task_id = of_task AND c.status IN ('open', 'moving') AND c.kind = 'add_files'
+                      AND c.details -> 'job_ids' @> to_jsonb(of_job))
+        OR EXISTS (SELECT FROM deferred_messages d
+                    WHERE d.task_ids @> ARRAY[of_task] AND d.task_ids <> '{}'
+                      AND d.routing_key IN ('outputs.produced.v1', 'outputs.registered.v1'))
+        OR EXISTS (SELECT FROM parked_messages d
+                    WHERE d.task_ids @> ARRAY[of_task] AND d.task_ids <> '{}' AND d.replayed_at IS NULL
+                      AND d.routing_key IN ('outputs.produced.v1', 'outputs.registered.v1'))
+$$;

@@ -68,6 +68,17 @@ async def test_loading_a_grid_again_replaces_it_and_announces_the_new_version(cl
     assert f'"grid_version":{second}' in announced[-1]["body"].replace(" ", "")
 
 
+async def test_how_a_queue_was_that_left_the_grid_is_known_until_it_is_back(client, database) -> None:
+    whole, smaller = small_grid(), small_grid()
+    del smaller["queues"]["Q_DELTA"]
+    for files, kept in ((whole, []), (smaller, ["Q_DELTA"]), (smaller, ["Q_DELTA"]), (whole, [])):
+        assert (await client.post("/api/v1/grid/load", json={"files": files})).json()["success"]
+        async with database.read() as connection:
+            rows = await connection.fetch("SELECT queue, data FROM absent_queues")
+        assert [row["queue"] for row in rows] == kept
+        assert [row["data"]["status"] for row in rows] == [whole["queues"][name]["status"] for name in kept]
+
+
 async def test_a_bad_grid_is_refused_whole_with_every_problem(client, database) -> None:
     await client.post("/api/v1/grid/load", json={"files": small_grid()})
     bad = small_grid()

@@ -12,7 +12,7 @@ from services.job_generation import app
 from services.job_generation.generating.example_vo import ExampleGeneration
 from services.job_generation.generating.plugin import GreedyGeneration
 from services.job_generation.store import results as store_results
-from shared.events import JobsFailed, JobsFinished, TaskPrepared
+from shared.events import JobsExpired, JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_site_matches import advertise
 
@@ -168,6 +168,39 @@ async def test_a_job_killed_while_its_outputs_are_merged_ends_as_the_merge_does(
     await story.end([merge_id], "finished")
     assert await story.files(task_id) == ["finished"] * 2
     assert await story.status(task_id) == "prepared"
+
+
+async def test_a_job_that_waited_too_long_for_a_merge_fails_and_its_input_is_processed_again(story: Story) -> None:
+    task_id = await story.task(n_files=3, merge=True)
+    jobs = await story.jobs_of(task_id)
+    assert chunks_in(await story.end(jobs[:1], "merging")) == []
+    async with story.database.begin(reason="the test plays the watchdog") as work:
+        await work.connection.execute(
+            "UPDATE jobs SET status = 'failed', error_source = 'watchdog', state_change_time = orrery_now()"
+            " WHERE job_id = $1",
+            jobs[0],
+        )
+    said = await story.hear(JobsExpired(job_ids=(jobs[0],), reason="merging for too long"))
+    assert await story.files(task_id, "trn_output") == ["cancelled", "running", "running"]
+    assert await story.files(task_id) == ["picked", "running", "running"]
+    [chunk_id] = chunks_in(said)
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 1
+
+
+async def test_when_a_merge_for_nobody_is_taken_back_the_input_of_those_that_were_killed_is_processed_again(
+    story: Story,
+) -> None:
+    task_id, jobs, [chunk_id] = await waiting(story, n_files=2)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    await story.move(jobs, "cancelled", source="user")
+    await story.hear(JobsFailed(job_ids=tuple(jobs)))
+    assert await story.files(task_id) == ["running"] * 2
+    await story.move([merge_id], "closed", source="watchdog")
+    said = await story.hear(JobsExpired(job_ids=(merge_id,), reason="nobody waits for it"))
+    assert await story.files(task_id, "trn_output") == ["cancelled"] * 2
+    assert await story.files(task_id) == ["picked"] * 2
+    [chunk_id] = chunks_in(said)
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 2
 
 
 async def test_an_unplaceable_merge_waits_and_is_offered_again(story: Story) -> None:

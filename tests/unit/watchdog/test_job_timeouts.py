@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,13 +40,23 @@ def job(status: str, age: timedelta, **values: object) -> WatchedJob:
     return replace(facts, **values)
 
 
+#: two workflows with heartbeat limits of their own
+LIMITS = TimeLimits(heartbeat_h={"push": 24.0, "patient": 5000.0})
+PATIENT = WatchedQueue(workflow="patient", last_job_start_at=NOW - MINUTE)
+
+
+def closed(status: str) -> WatchedQueue:
+    """A queue in a state in which it takes no production, where jobs started a minute ago."""
+    return WatchedQueue(status=status, last_job_start_at=NOW - MINUTE)
+
+
 def test_every_action_is_one_that_the_graph_allows_the_watchdog() -> None:
     for rule in RULES:
         assert set(rule.states) <= set(JOB.sources(rule.next_state, Owner.WATCHDOG)), rule.name
 
 
-def test_every_live_state_but_merging_has_a_limit() -> None:
-    assert {state for rule in RULES for state in rule.states} == set(LIVE) - {"merging"}
+def test_every_live_state_has_a_limit() -> None:
+    assert {state for rule in RULES for state in rule.states} == set(LIVE)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +82,30 @@ def test_every_live_state_but_merging_has_a_limit() -> None:
         ("transferring", 2 * DAY, "failed", {"priority": 800}),
         ("transferring", 7 * DAY, "failed", {"priority": 799}),
         ("transferring", 3 * DAY, "failed", {"queue": WatchedQueue(transfer_time_low_days=3)}),
+        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": closed("offline")}),
+        ("starting", 4 * HOUR, "closed", {"priority": 800, "queue": closed("test"), "heartbeat_at": NOW}),
+        ("activated", 2 * DAY, "closed", {"priority": 799, "queue": closed("offline")}),
+        ("activated", 2 * DAY, "closed", {"priority": 800, "queue": closed("brokeroff")}),
+        ("activated", 30 * MINUTE, "closed", {"job_type": "merge", "producers_gone": True}),
+        ("running", 30 * MINUTE, "closed", {"job_type": "merge", "producers_gone": True, "heartbeat_at": NOW}),
+        ("activated", 2 * DAY, "closed", {"job_type": "merge"}),
+        ("merging", 21 * DAY, "failed", {}),
+        ("merging", 7 * DAY, "failed", {"label": "user"}),
+        ("running", 7 * DAY, "failed", {"label": "user", "heartbeat_at": NOW - 7 * DAY, "queue": PATIENT}),
+        ("holding", 21 * DAY, "failed", {"report_waits": True, "priority": 900}),
+        ("transferring", 24 * HOUR, "failed", {"own_stage_out": True, "queue": WatchedQueue(workflow="push")}),
+        ("transferring", 7 * DAY, "failed", {"own_stage_out": True}),
+        ("transferring", 7 * DAY, "failed", {"queue": WatchedQueue(workflow="push")}),
     ],
 )
 def test_a_job_ends_when_it_passes_its_limit_and_not_before(
     status: str, limit: timedelta, action: str, values: dict[str, object]
 ) -> None:
-    assert overdue(job(status, limit, **values), TimeLimits(), NOW) is None
-    verdict = overdue(job(status, limit + timedelta(seconds=1), **values), TimeLimits(), NOW)
+    assert overdue(job(status, limit, **values), LIMITS, NOW) is None
+    late = replace(job(status, limit + timedelta(seconds=1), **values))
+    if late.heartbeat_at is not None and late.heartbeat_at == NOW - limit:
+        late = replace(late, heartbeat_at=late.state_changed_at)
+    verdict = overdue(late, LIMITS, NOW)
     assert verdict is not None and verdict.to_status == action
 
 
@@ -146,7 +174,16 @@ def test_jobs_that_end_for_one_reason_share_one_sentence() -> None:
     assert first == second
 
 
+@pytest.mark.parametrize("queue", [WatchedQueue(status="paused"), WatchedQueue(disable_reassign=True)])
+def test_a_queue_that_left_the_grid_says_why_its_jobs_still_have_no_limits(queue: WatchedQueue) -> None:
+    gone = replace(queue, absent_since=NOW - HOUR)
+    assert overdue(job("running", 100 * DAY, queue=gone), TimeLimits(), NOW) is None
+    assert gone.off is not None and gone.off.endswith("before it left the grid")
+    assert replace(WatchedQueue(), absent_since=NOW - HOUR).off is None
+
+
 QUEUES = {
+    "OFFLINE": closed("offline"),
     "BUSY": WatchedQueue(last_job_start_at=NOW - MINUTE),
     "QUIET": WatchedQueue(last_job_start_at=NOW - 3 * HOUR),
     "PAUSED": WatchedQueue(status="paused"),
@@ -157,7 +194,7 @@ AGES = st.integers(0, 31 * 24 * 60).map(lambda minutes: minutes * MINUTE)
 
 
 @given(
-    state=st.sampled_from(sorted(set(LIVE) - {"merging"})),
+    state=st.sampled_from(sorted(LIVE)),
     priority=st.sampled_from([100, 799, 800, 900]),
     label=st.sampled_from(["managed", "user", "panda"]),
     queue=st.sampled_from([*QUEUES, "GONE"]),
@@ -165,6 +202,10 @@ AGES = st.integers(0, 31 * 24 * 60).map(lambda minutes: minutes * MINUTE)
     in_state=AGES,
     silent_for=st.none() | AGES,
     off=st.sampled_from([None, *(rule.name for rule in RULES)]),
+    facts_of=st.fixed_dictionaries(
+        {name: st.booleans() for name in ("own_stage_out", "producers_gone", "report_waits", "in_job_set")}
+        | {"job_type": st.sampled_from(["normal", "merge"])}
+    ),
 )
 def test_what_is_searched_for_is_what_is_overdue(
     state: str,
@@ -175,6 +216,7 @@ def test_what_is_searched_for_is_what_is_overdue(
     in_state: timedelta,
     silent_for: timedelta | None,
     off: str | None,
+    facts_of: dict[str, Any],
 ) -> None:
     facts = WatchedJob(
         job_id=1,
@@ -186,6 +228,7 @@ def test_what_is_searched_for_is_what_is_overdue(
         label=label,
         queue_name=queue,
         queue=QUEUES.get(queue, WatchedQueue()),
+        **facts_of,
     )
     limits = TimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
     found = False
