@@ -55,6 +55,21 @@ def overdue(job: WatchedJob, limits: TimeLimits, now: datetime, rules: Sequence[
     return None
 
 
+@dataclass(frozen=True)
+class NextEnd:
+    """The rule that ends a job next if nothing happens, its limit, and the time after which it does."""
+
+    rule: TimeRule
+    limit: timedelta
+    at: datetime
+
+
+def next_end(job: WatchedJob, limits: TimeLimits, now: datetime, rules: Sequence[TimeRule] = RULES) -> NextEnd | None:
+    """Which of the rules that hold now comes first; None: none ever does."""
+    found = [NextEnd(rule, limit, job.begin(rule.since) + limit) for rule, limit in rules_for(job, limits, now, rules)]
+    return min(found, key=lambda one: one.at, default=None)
+
+
 def verdict_of(rule: TimeRule, status: JobStatus, limit: timedelta) -> Expiry:
     """What happens to a job that has passed the limit of a rule."""
     return Expiry(rule.next_state, rule.name, rule.error_code, sentence(rule, status, limit))

@@ -24,6 +24,7 @@ from services.task_definition.tasks.policy.input_read import left_out_of
 from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
 from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
 from services.task_definition.tasks.policy.state_texts import job_state_text, task_state_text
+from services.task_definition.tasks.policy.time_out_texts import time_out, watched_job
 from services.task_definition.tasks.policy.waiting import part_line, waits_for
 from services.task_definition.tasks.store import reads as store_reads
 from services.task_definition.tasks.store.explanations import SQL
@@ -33,10 +34,14 @@ from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
-from shared.model.co_jumbo import shown_queue
+from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
-from shared.timeouts.built_in import SENT_TIMEOUT
+from shared.states.job import FINAL
+from shared.timeouts.added import rules_in_force
+from shared.timeouts.limits import limits_of
+from shared.timeouts.queues import queue_facts
+from shared.timeouts.rule import ES_PRIORITY
 
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 
@@ -129,6 +134,7 @@ class Explanation:
             "job": job,
             "retry_rule": None if ruled is None else dict(ruled),
             "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
+            "time_out": await self._time_out(connection, job),
             "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
             "decisions": _unpacked([*unplaceable, *about]),
             "history": latest_first(
@@ -155,10 +161,21 @@ class Explanation:
             rows = await SQL.rows(connection, "pilots_without_a_job", queue=job["queue"])
             got_nothing = [dict(one) for one in rows]
             return [*refused, *job_waits_for(job, queue, position, starts), *without_a_job(got_nothing)]
-        sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
         said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"])
         told = [] if said is None else [pilot_says(said["progress"], said["reported_at"])]
-        return [*job_waits_for(job, None, None, 0, sent_at_most_h), *told]
+        return [*job_waits_for(job, None, None, 0), *told]
+
+    async def _time_out(self, connection: asyncpg.Connection, job: dict[str, Any]) -> dict[str, Any] | None:
+        """Which time-out rule ends the job next, and when; None for a job that has ended."""
+        row = await SQL.row(connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY)
+        if job["archived"] or job["status"] in FINAL or row is None:
+            return None
+        grid, name = await self._grid.grid(connection), job["queue"] or CO_JUMBO_QUEUE
+        queue = (await queue_facts(connection, grid, self._parameters, only=name)).get(name)
+        rules, asked = await rules_in_force(connection), dict(row)
+        limits = limits_of(self._parameters, rules, [queue.workflow] if queue is not None else [])
+        now = asked.pop("now")
+        return time_out(watched_job(job, asked, queue), limits, rules, now)
 
     async def _queue_now(self, connection: asyncpg.Connection, name: str) -> dict[str, Any] | None:
         """Status, pilots and jobs of a queue; None if the grid has none of this name."""

@@ -6,6 +6,7 @@ import pytest
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
+from tests import rows
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define
 from tests.handlers.task_definition.world import production
@@ -151,7 +152,26 @@ async def test_a_job_that_a_pilot_took_says_when_it_is_given_up(
         await job(connection, task_id, job_id=9, queue="Q", status="sent")
         until = await connection.fetchval("SELECT state_change_time + interval '30 minutes' FROM jobs WHERE job_id = 9")
     found = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
-    assert f"given up at {str(until)[:19]} UTC" in found["text"]
+    assert f"it is given up after {str(until)[:19]} UTC by the rule sent: sent for 0.5 h" in found["text"]
+    assert found["time_out"]["rule"] == "sent" and found["time_out"]["at"].startswith(str(until)[:10])
+
+
+async def test_a_job_says_which_time_out_is_next_or_why_all_are_off(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    record = {"atlas_site": "S", "status": "paused", "type": "unified"}
+    async with database.read() as connection:
+        await rows.insert(connection, "absent_queues", {"queue": "LEFT", "data": record})
+        for number, queue in ((9, "LEFT"), (10, "Q")):
+            await job(connection, task_id, job_id=number, queue=queue, status="assigned")
+    for number, said in (
+        (9, "time-outs are off: the queue was paused before it left the grid"),
+        (10, "sent elsewhere after"),
+    ):
+        found = (await producer.get("/api/v1/explain/job", params={"job_id": number})).json()["data"]
+        assert said in found["time_out"]["text"] and said in found["text"]
+    assert found["time_out"]["rule"] == "assigned"
 
 
 MISSING = "expected output missing in the pilot's list: "

@@ -5,12 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from services.task_definition.tasks.policy.explaining import (
     decision_lines,
     failure_lines,
-    job_waits_for,
     latest_first,
     task_meaning,
 )
@@ -95,21 +92,6 @@ def test_large_numbers_are_written_out() -> None:
         written_out("free space 3.44771e+07 GB, at least 5e+06 GB") == "free space 34,477,100 GB, at least 5,000,000 GB"
     )
     assert written_out("0.5 GB at task.3e+07x 2e-05") == "0.5 GB at task.3e+07x 2e-05"
-
-
-@pytest.mark.parametrize(
-    ("limit_h", "said"),
-    [(0.5, "given up at 2026-03-01 12:30:00 UTC"), (2.0, "given up at 2026-03-01 14:00:00 UTC"), (0.0, "not given up")],
-)
-def test_a_sent_job_says_when_it_is_given_up(limit_h: float, said: str) -> None:
-    job = {
-        "status": "sent",
-        "worker": None,
-        "heartbeat_at": None,
-        "state_change_time": datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
-    }
-    [line] = job_waits_for(job, None, None, 0, limit_h)
-    assert line.startswith("a pilot took it and has not reported yet; ") and said in line
 
 
 def test_transitions_of_one_moment_are_told_in_the_order_in_which_one_led_to_the_next() -> None:

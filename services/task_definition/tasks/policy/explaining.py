@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -26,7 +25,6 @@ from shared.brokerage.filters.analysis import (
 from shared.model.co_jumbo import shown_queue
 from shared.model.visible_text import visible
 from shared.states.task import MEANINGS as TASK_MEANINGS
-from shared.timeouts.built_in import SENT_TIMEOUT
 
 Facts = Mapping[str, Any]
 SHOWN_CHOSEN = 5
@@ -234,6 +232,8 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
         f"{job['current_priority']}, share {job['gshare']}; since {moment(job['state_change_time'])}",
     ]
     lines += ["  " + line for line in found["waits_for"]]
+    if found.get("time_out"):
+        lines.append(f"  {found['time_out']['text']}")
     if job["error_dialog"]:
         lines.append(f"  {job['error_source'] or 'error'} {job['error_code'] or ''}: {job['error_dialog']}")
     if found.get("retry_rule"):
@@ -249,12 +249,6 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
         lines += decision_lines(decision, everything=everything)
     lines += history_lines(found["history"])
     return _text_of(lines)
-
-
-def _given_up(job: Facts, sent_at_most_h: float) -> str:
-    if sent_at_most_h <= 0:
-        return "it is not given up (job_timeout.TIMEOUT_sent is 0)"
-    return f"given up at {moment(job['state_change_time'] + timedelta(hours=sent_at_most_h))} if none comes"
 
 
 #: what is shown of a running job: field of the report -> how it is written
@@ -284,12 +278,8 @@ def job_waits_for(
     queue: Facts | None,
     position: Position | None,
     starts_per_hour: int,
-    sent_at_most_h: float = SENT_TIMEOUT.default,
 ) -> list[str]:
-    """What must happen before this job goes on.
-
-    A sent job is given up after `sent_at_most_h` hours (0: never).
-    """
+    """What must happen before this job goes on."""
     status = job["status"]
     if status == "activated":
         lines = position.lines() if position is not None else []
@@ -307,11 +297,12 @@ def job_waits_for(
             lines.append(f"at that rate its turn comes in about {soonest} to {latest} min")
         return lines
     return {
+        "pending": ["waits for the rest of its bunch to be inserted"],
         "waiting": [f"{REAL_CO_JUMBO}, or for jumbo jobs to process all events of its job set"],
         "defined": ["waits for its input to be looked up"],
         "assigned": ["waits for its input to arrive"],
         "throttled": ["held back: its task is paused, or its user runs too much"],
-        "sent": [f"a pilot took it and has not reported yet; {_given_up(job, sent_at_most_h)}"],
+        "sent": ["a pilot took it and has not reported yet"],
         "starting": [f"pilot {job['worker'] or ''} prepares; last heartbeat {moment(job['heartbeat_at'])}"],
         "running": [f"pilot {job['worker'] or ''} runs it; last heartbeat {moment(job['heartbeat_at'])}"],
         "holding": ["waits for its outputs to be registered"],
