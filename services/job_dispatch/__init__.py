@@ -9,8 +9,9 @@ task.points_opened.
 Owns: the statuses of jobs from `defined` on (except merging -> finished, which job_generation makes, and what the
 watchdog expires), heartbeat_at, start_time, worker and command of jobs, priority and share of jobs that wait;
 job_claims, job_reports, job_order_changes, workers, what pilots do with event_ranges, event_range_files,
-queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
-transfers, the next attempts of failed event ranges, and the next points of searches (hpo_searches.n_points).
+queue_activity.last_pilot_at, dispatch_replicas, heard_minutes, site_adverts (but for CurMatches, which job_generation
+raises); inserts transfers, the next attempts of failed event ranges, and the next points of searches
+(hpo_searches.n_points).
 
 ============  =====================================================================================================
 `acquire`     jobs to pilots: windows of waiting jobs in memory, picks from them, claims in the database

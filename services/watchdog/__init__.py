@@ -4,8 +4,7 @@ Consumes: tasks.woken (waiting tasks go on before their time); receives config.c
 task.released, task.completed (exhausted), task.command_requested; and, in the reconciling sweep, again the events of
 rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came from | exhausted and
 throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
-`throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks and
-retention_*.
+`throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules and retention_*.
 
 ============  =====================================================================================================
 `handlers`    what is looked for, each with its period: tasks whose time has come or is over, what is said again
@@ -17,7 +16,8 @@ retention_*.
 `checking`    the invariants, as SQL
 ============  =====================================================================================================
 
-`policy/` has the tables: limits of jobs by state, waits of tasks, thresholds of fast rebrokerage, the grace after an
-outage of our own, the rules of retention. HTTP: the invariants (`/api/v1/check`), messages put aside
-(`/api/v1/bus/...`), who did what (`/api/v1/audit`) and what is dropped next (`/api/v1/retention`).
+`policy/` has the tables: waits of tasks, thresholds of fast rebrokerage, the grace after an outage of our own, the
+rules of retention; what is wrong with time-out rules that a VO adds. The rules themselves are in `shared.timeouts`.
+HTTP: the invariants (`/api/v1/check`), messages put aside (`/api/v1/bus/...`), who did what (`/api/v1/audit`), what is
+dropped next (`/api/v1/retention`), time-out rules (`/api/v1/timeout/...`).
 """

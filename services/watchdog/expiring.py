@@ -14,7 +14,7 @@ from prometheus_client import Counter
 
 from services.watchdog.parameters import Periods, WatchLimits
 from services.watchdog.policy import rebrokerage
-from services.watchdog.policy.grace import grace
+from services.watchdog.policy.grace import LastRun, grace
 from services.watchdog.store import due as store
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -24,8 +24,10 @@ from shared.snapshot import KnownGrid
 from shared.states.job import QUEUED, JobStatus
 from shared.timeouts.added import rules_in_force
 from shared.timeouts.built_in import ES_TOO_LONG
+from shared.timeouts.hearing import EVERYBODY, Hearing, hearings, look_back, per_mille
 from shared.timeouts.judging import Expiry, search, verdict_of
 from shared.timeouts.limits import TimeLimits, limits_of
+from shared.timeouts.outages import heartbeat_interval, outage_times
 from shared.timeouts.queues import queue_facts
 from shared.timeouts.rule import TimeRule, WatchedJob, WatchedQueue
 
@@ -45,6 +47,46 @@ class _Judged:
 
     overdue: Sequence[tuple[WatchedJob, Expiry]] = ()
     is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """With what all rules are asked in one turn; `per_mille`: the part of what is due that may end by now."""
+
+    queues: dict[str, WatchedQueue]
+    limits: TimeLimits
+    heard: dict[str, Hearing]
+    per_mille: int
+
+    def parts(self, rule: TimeRule) -> list[tuple[Hearing | None, store.Among]]:
+        """The jobs that a rule is asked about, by how pilots of their VO were heard where that counts."""
+        if not rule.hears:
+            return [(None, store.Among(per_mille=self.per_mille))]
+        named = sorted(self.heard.keys() - {EVERYBODY})
+        return [
+            (
+                hearing,
+                store.Among(
+                    vos=None if vo == EVERYBODY else [vo],
+                    other_vos_than=named or None if vo == EVERYBODY else None,
+                    per_mille=min(self.per_mille, hearing.per_mille),
+                ),
+            )
+            for vo, hearing in self.heard.items()
+        ]
+
+
+async def _overdue_by(work: UnitOfWork, rule: TimeRule, state: JobStatus, asked: _Asked) -> list[WatchedJob]:
+    """Jobs of a state that one rule ends. Those of the event service are found by their job sets."""
+    found: list[WatchedJob] = []
+    for hearing, among in asked.parts(rule):
+        wanted = search(rule, state, asked.queues, asked.limits, work.now, hearing)
+        if rule is not ES_TOO_LONG:
+            found += await store.overdue_jobs(work.connection, wanted, asked.queues, FOUND_AT_ONCE, among)
+        elif wanted.latest is not None and state == "running":  # both of its states are found at once
+            jobs = await store.long_event_service(work.connection, wanted.latest, asked.queues, FOUND_AT_ONCE)
+            found += [job for job in jobs if job.job_id % 1000 < among.per_mille]
+    return found
 
 
 class ExpiringJobs:
@@ -78,20 +120,21 @@ class ExpiringJobs:
             last,
             work.now,
             period=timedelta(seconds=period_s),
-            heartbeat_interval=self._limits.heartbeat_interval,
+            heartbeat_interval=heartbeat_interval(self._parameters),
             dispatcher_seen_at=await store.dispatcher_seen_at(work.connection),
-            dispatcher_silence=self._limits.dispatcher_silence,
+            times=outage_times(self._parameters),
         )
-        await store.record_grace(work.connection, watch, suspended)
         if suspended is not None:
+            await store.record_grace(work.connection, watch, suspended)
             log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
             self._overdue.pop(watch, None)
             return False
-        # Verdicts of this turn only, and of these parameters: another replica may have had the turns in between.
-        judged_by = (last.at, self._parameters.version)
+        # Verdicts of this turn only, and of these limits: another replica may have had the turns in between.
+        rules = await rules_in_force(work.connection)
+        judged_by = (last.at, self._parameters.version, rules)
         known_by, judged = self._overdue.get(watch, (None, _Judged()))
         if not judged.overdue or known_by != judged_by:
-            judged = await self._judge(work, states)
+            judged = await self._judge(work, states, rules, last)
         most = min(SLICE, self._limits.periods.most_jobs)
         now, left = judged.overdue[:most], replace(judged, overdue=judged.overdue[most:])
         # A slice that is rolled back is judged, or ended, again.
@@ -105,38 +148,33 @@ class ExpiringJobs:
             await store.give_back_turn(work.connection, watch, last.at)
         return more
 
-    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> _Judged:
+    async def _judge(
+        self, work: UnitOfWork, states: Sequence[JobStatus], rules: Sequence[TimeRule], last: LastRun
+    ) -> _Judged:
         """Find overdue jobs, once for all slices: each ends only if it is then still as it was judged."""
-        queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
-        rules = await rules_in_force(work.connection)
-        limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
+        asked = await self._asked(work, states, rules, last)
         found: dict[int, tuple[WatchedJob, Expiry]] = {}
         is_cut = False
         for rule in rules:
             for state in (one for one in states if one in rule.states):
-                jobs = await self._overdue_by(work, rule, state, queues, limits)
-                is_cut = is_cut or len(jobs) == FOUND_AT_ONCE
+                jobs = await _overdue_by(work, rule, state, asked)
+                is_cut = is_cut or len(jobs) >= FOUND_AT_ONCE
                 for job in jobs:
-                    limit = limits.of(rule, job.queue, analysis=job.is_analysis)
+                    limit = asked.limits.of(rule, job.queue, analysis=job.is_analysis)
                     if limit is not None:
                         found.setdefault(job.job_id, (job, verdict_of(rule, job.status, limit)))
         return _Judged(tuple(found.values()), is_cut)
 
-    async def _overdue_by(
-        self,
-        work: UnitOfWork,
-        rule: TimeRule,
-        state: JobStatus,
-        queues: dict[str, WatchedQueue],
-        limits: TimeLimits,
-    ) -> list[WatchedJob]:
-        """Jobs of a state that one rule ends. Those of the event service are found by their job sets."""
-        wanted = search(rule, state, queues, limits, work.now)
-        if rule is not ES_TOO_LONG:
-            return await store.overdue_jobs(work.connection, wanted, queues, FOUND_AT_ONCE)
-        if wanted.latest is None or state != "running":  # both of its states are found at once
-            return []
-        return await store.long_event_service(work.connection, wanted.latest, queues, FOUND_AT_ONCE)
+    async def _asked(
+        self, work: UnitOfWork, states: Sequence[JobStatus], rules: Sequence[TimeRule], last: LastRun
+    ) -> _Asked:
+        """Read with what all rules are asked; how pilots were heard only where one of them is about that."""
+        queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
+        limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
+        times, heard = outage_times(self._parameters), {EVERYBODY: Hearing(work.now)}
+        if any(rule.hears and set(rule.states) & set(states) for rule in rules):
+            heard = await hearings(work.connection, work.now, look_back(limits.longest_silence), times)
+        return _Asked(queues, limits, heard, per_mille(last.grace_until, times.spread, work.now))
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
         """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""

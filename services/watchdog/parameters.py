@@ -2,20 +2,18 @@
 
 Components and keys are the field's: `rebroker` FAST_REBRO_THRESHOLD_... (app pandaserver), `watchdog`
 PENDING_TIMEOUT_<label> (hours, app jedi). The other keys of `watchdog` are our own. Limits of jobs are declared with
-their rules (`shared.timeouts.built_in`).
+their rules, and those of outages beside them (`shared.timeouts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from services.watchdog.policy.rebrokerage import N_QUEUED, Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT, PendingLimits
 from shared.config.parameter import Parameter, set_by
 from shared.config.parameters import Parameters
-from shared.timeouts.limits import limits_of
 
 COMPONENT = "watchdog"
 #: labels that tasks carry
@@ -40,12 +38,6 @@ def _every(key: str, default_s: float, means: str, low: float = 0.0) -> Paramete
 class Periods:
     """How often the watchdog looks, and the numbers that all its looks have in common."""
 
-    heartbeat_interval_s: float = set_by(
-        _every("HEARTBEAT_INTERVAL_S", 1800.0, "between two heartbeats of a pilot", 1), float
-    )
-    dispatcher_silence_s: float = set_by(
-        _every("DISPATCHER_SILENCE_S", 180.0, "without any heartbeat: no pilot is taken for lost"), float
-    )
     jobs_period_s: float = set_by(_every("JOBS_PERIOD_S", 60.0, "between looks at running jobs"), float)
     queued_period_s: float = set_by(_every("QUEUED_PERIOD_S", 300.0, "between looks at queued jobs"), float)
     #: the field's daemon looks about every 40 min: what was taken away must find its place before the next look
@@ -94,13 +86,3 @@ class WatchLimits:
         limits = {gshare: self._parameters.read(N_QUEUED, gshare) for gshare in gshares}
         n_queued = {gshare: limit for gshare, limit in limits.items() if limit is not None}
         return replace(self._parameters.filled(Thresholds), n_queued=n_queued)
-
-    @property
-    def heartbeat_interval(self) -> timedelta:
-        """How often a pilot reports: at least twice within the shortest heartbeat limit."""
-        shortest = limits_of(self._parameters, (), ()).shortest_heartbeat
-        return min(timedelta(seconds=self.periods.heartbeat_interval_s), shortest / 2)
-
-    @property
-    def dispatcher_silence(self) -> timedelta:
-        return timedelta(seconds=self.periods.dispatcher_silence_s)

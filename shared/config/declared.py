@@ -37,6 +37,7 @@ DECLARING_MODULES = (
     "services.task_definition.tasks.policy.staging",
     "services.task_definition.data.policy.transfers",
     "shared.timeouts.built_in",
+    "shared.timeouts.outages",
     "services.watchdog.policy.rebrokerage",
     "services.watchdog.policy.tasks",
     "services.watchdog.policy.failures",

@@ -53,8 +53,6 @@ def job_timeout(state: str, limit_h: float) -> Parameter[float]:
     return Parameter("job_timeout", f"TIMEOUT_{state}", float(limit_h), "h", means, app=SERVER)
 
 
-SENT_TIMEOUT = job_timeout("sent", 0.5)
-
 _PANDA, _JEDI = "PanDA brokerage: Timeout Rules", "JEDI: Timeout values for production jobs"
 _REBROKERAGE, _SERVER = "JEDI: Job rebrokerage", "PanDA server: job time-outs"
 _STATE, _CREATED = Since.STATE_CHANGE, Since.CREATION
@@ -69,6 +67,7 @@ _MERGE: tuple[JobStatus, ...] = ("pending", "defined", "assigned", "activated", 
 HEARTBEAT = TimeRule(
     "heartbeat", ("running", "starting"), Since.HEARTBEAT, Varies.HEARTBEAT, "failed", WORKER_GONE, _PANDA
 )
+SENT = TimeRule("sent", ("sent",), _STATE, job_timeout("sent", 0.5), "failed", WORKER_GONE, _PANDA)
 #: merge jobs of the event service, and its other jobs of high priority: what they processed is kept, and another job
 #: goes on (JEDI: Final status of Event Service jobs)
 ES_TOO_LONG = TimeRule(
@@ -79,7 +78,7 @@ ES_TOO_LONG = TimeRule(
 #: "days for holding jobs" below priority 800 has no number in the rules: 48 h, the field's own
 RULES: tuple[TimeRule, ...] = (
     HEARTBEAT,
-    TimeRule("sent", ("sent",), _STATE, SENT_TIMEOUT, "failed", WORKER_GONE, _PANDA),
+    SENT,
     TimeRule("running", ("running",), _STATE, job_timeout("running", 21 * 24), "failed", EXPIRED, _PANDA),
     TimeRule("pending", ("pending",), _CREATED, job_timeout("pending", 1), "closed", EXPIRED, _PANDA),
     TimeRule("waiting", ("waiting",), _CREATED, job_timeout("waiting", 0.5), "closed", EXPIRED, _JEDI,

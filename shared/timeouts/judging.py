@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states.job import JobStatus
 from shared.timeouts.built_in import HEARTBEAT, RULES
+from shared.timeouts.hearing import Hearing
 from shared.timeouts.limits import TimeLimits
 from shared.timeouts.rule import Since, TimeRule, WatchedJob, WatchedQueue
 
@@ -64,9 +65,26 @@ class NextEnd:
     at: datetime
 
 
-def next_end(job: WatchedJob, limits: TimeLimits, now: datetime, rules: Sequence[TimeRule] = RULES) -> NextEnd | None:
-    """Which of the rules that hold now comes first; None: none ever does."""
-    found = [NextEnd(rule, limit, job.begin(rule.since) + limit) for rule, limit in rules_for(job, limits, now, rules)]
+def next_end(
+    job: WatchedJob,
+    limits: TimeLimits,
+    now: datetime,
+    rules: Sequence[TimeRule] = RULES,
+    hearing: Hearing | None = None,
+) -> NextEnd | None:
+    """Which of the rules that hold now comes first; None: none ever does.
+
+    Time that does not count comes on top.
+    """
+    heard = hearing or Hearing(now)
+    found = []
+    for rule, limit in rules_for(job, limits, now, rules):
+        begin = job.begin(rule.since)
+        at = begin + limit
+        if rule.hears and begin < now:
+            at += now - begin - heard.silent_for(begin)
+            at = max(at, heard.grace_until or at) if heard.is_in_grace else at
+        found.append(NextEnd(rule, limit, at))
     return min(found, key=lambda one: one.at, default=None)
 
 
@@ -109,9 +127,18 @@ class Search:
 
 
 def search(
-    rule: TimeRule, state: JobStatus, queues: Mapping[str, WatchedQueue], limits: TimeLimits, now: datetime
+    rule: TimeRule,
+    state: JobStatus,
+    queues: Mapping[str, WatchedQueue],
+    limits: TimeLimits,
+    now: datetime,
+    hearing: Hearing | None = None,
 ) -> Search:
-    """Compare with the latest times of each queue; queues like the unknown ones are not named."""
+    """Compare with the latest times of each queue; queues like the unknown ones are not named.
+
+    For rules about silent pilots `hearing` says how much of the time counts.
+    """
+    heard = hearing if hearing is not None and rule.hears else Hearing(now)
 
     def times(name: str, queue: WatchedQueue) -> tuple[datetime | None, datetime | None]:
         """For production and analysis."""
@@ -119,7 +146,7 @@ def search(
             return None, None
         found = [limits.of(rule, queue, analysis=analysis) for analysis in (False, True)]
         asked = [None if rule.when.analysis not in (None, one) else found[one] for one in (False, True)]
-        production, analysis = (None if limit is None else now - limit for limit in asked)
+        production, analysis = (None if limit is None else heard.before(limit) for limit in asked)
         return production, analysis
 
     elsewhere = times("", WatchedQueue())

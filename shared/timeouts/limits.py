@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from shared.config.parameter import Parameter
 from shared.config.parameters import Parameters
-from shared.timeouts.built_in import HEARTBEAT, HEARTBEAT_TIMEOUT, KINDS_OF_WORK, TRANSFERRING_SCALE
+from shared.timeouts.built_in import HEARTBEAT, HEARTBEAT_TIMEOUT, KINDS_OF_WORK, SENT, TRANSFERRING_SCALE
 from shared.timeouts.rule import TimeRule, Varies, WatchedQueue
 
 #: what a queue states beyond this is no limit anybody lives to see
@@ -43,6 +43,12 @@ class TimeLimits:
     def shortest_heartbeat(self) -> timedelta:
         """No pilot is lost before this."""
         return timedelta(hours=min([HEARTBEAT.default_h or 0.0, *self.heartbeat_h.values()]))
+
+    @property
+    def longest_silence(self) -> timedelta:
+        """By then every pilot that nobody hears is lost."""
+        longest = max([HEARTBEAT.default_h or 0.0, self.hours.get(SENT.name, 0.0), *self.heartbeat_h.values()])
+        return timedelta(hours=longest)
 
 
 DEFAULTS = TimeLimits()

@@ -214,6 +214,7 @@ TABLES: Mapping[str, Table] = {
     "site_limit_permits": _whole(JD),
     "site_delays": _whole(JD),
     "dispatch_replicas": _whole(JD),
+    "heard_minutes": _whole(JD),
     "workers": _whole(JD),
     "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),
     "transfers": Table(inserts=_only(JD), others=_only(TD), deletes=_only(TD, WD)),

@@ -50,6 +50,7 @@ STRICTER = {
 BY_NAME_ALONE = {
     "note_pilots": {"COMMANDS", "NAMED", "OPERATORS", "OWN"},
     "note_pilots_without_a_job": {"COMMANDS", "NAMED", "OPERATORS", "OWN"},
+    "note_heard": {"COMMANDS", "NAMED", "OPERATORS", "OWN"},
     "start_jobs": {"COMMANDS", "NAMED", "OPERATORS", "OWN"},
     "end_jobs": {"NAMED"},
 }

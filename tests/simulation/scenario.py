@@ -23,6 +23,7 @@ PARAMETERS: list[dict[str, Any]] = [
         ("pandaserver", "job_timeout", "TIMEOUT_holding", 3.0),
         ("jedi", "watchdog", "PENDING_WAIT_SCALE", 0.2),
         ("jedi", "watchdog", "JOBS_PERIOD_S", 300),
+        ("jedi", "watchdog", "MISSED_S", 3600),
         ("jedi", "watchdog", "DISPATCHER_SILENCE_S", 3600),
     )
 ]

@@ -1,8 +1,12 @@
-"""Records the last pilot of each queue (in memory, written together) and the workers of factories."""
+"""Records the last pilot of each queue, who was heard, and the workers of factories.
+
+What calls say is kept in memory and written together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import asyncpg
 
@@ -17,6 +21,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.model.queue import QueueStatus
 from shared.model.queue_vos import vos_of_record
 from shared.snapshot import KnownGrid
+from shared.timeouts.hearing import EVERYBODY
 
 LOOK_UP_EVERY_S = 1.0
 LONGEST_REASON = 500
@@ -35,6 +40,7 @@ class PilotActivity:
         self._clock = clock
         self._looked_at = float("-inf")
         self._seen: set[str] = set()
+        self._heard: Counter[str] = Counter()
         self._workers: Coalescer[WorkerStatus, bool] = Coalescer(
             self._note_workers, key=lambda one: one.number, limits=CoalescerLimits(concurrency=1)
         )
@@ -65,6 +71,10 @@ class PilotActivity:
         """Note that a pilot at the queue asked for a job."""
         self._seen.add(queue)
 
+    def heard(self, vos: Iterable[str], n_calls: int = 1) -> None:
+        """Note that pilots of these VOs were heard."""
+        self._heard.update(dict.fromkeys({EVERYBODY, *vos}, n_calls))
+
     def got_nothing(self, queue: str, why: NoJobs) -> None:
         """Note that a pilot at the queue got no job."""
         n_before, _ = self._got_nothing.get((queue, why.why), (0, ""))
@@ -75,6 +85,8 @@ class PilotActivity:
         seen, self._seen = sorted(self._seen), set()
         if seen:
             await SQL.run(work.connection, "note_pilots", queues=seen)
+        heard, self._heard = {EVERYBODY: 0} | self._heard, Counter()
+        await SQL.run(work.connection, "note_heard", vos=sorted(heard), counts=[heard[vo] for vo in sorted(heard)])
         got_nothing, self._got_nothing = sorted(self._got_nothing.items()), {}
         if got_nothing:
             await SQL.run(

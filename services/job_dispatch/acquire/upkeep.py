@@ -38,6 +38,8 @@ SAID_KEPT_S = 3600.0
 #: after its job has ended, a pilot's claim is kept so long at least: it may report its log
 LATE_S = 10_800.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
+#: a day more than the longest silence that is measured (`shared.timeouts.hearing`)
+HEARD_KEPT_DAYS = 8
 FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
 
 
@@ -153,6 +155,7 @@ class Upkeep:
         silent_s = float(read(SILENT_WORKERS_KEPT_S))
         await SQL.run(work.connection, "forget_workers", older_than_s=workers_s, silent_s=silent_s)
         await SQL.run(work.connection, "forget_replicas", dead_s=REPLICA_DEAD_S)
+        await SQL.run(work.connection, "forget_heard", kept_days=HEARD_KEPT_DAYS)
         await SQL.run(work.connection, "forget_pilots_without_a_job", older_than_s=NO_JOBS_KEPT_S)
         await self._task_queues.forget(work.connection)
 

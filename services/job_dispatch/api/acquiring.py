@@ -79,6 +79,7 @@ class Acquiring:
             self._metrics.acquires.labels("refused").inc()
             return wanted, self._no_match.explain(offer)
         self._activity.pilot_seen(offer.queue)
+        self._activity.heard(who.vos or ())
         if self._activity.known_queues.get(offer.queue) in SHUT:
             offer = replace(offer, takes_new=False)
         logins = await self._secrets.of_pilots(offer.queue) if serves_all else {}

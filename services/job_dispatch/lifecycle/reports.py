@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, LockedItem
@@ -36,7 +37,7 @@ REASON = "reported by the pilot"
 
 
 class Reporting:
-    """`report` is what `update_job` calls."""
+    """`report` is what `update_job` calls; `heard` is told whose pilots reported."""
 
     def __init__(
         self,
@@ -45,7 +46,9 @@ class Reporting:
         parameters: Parameters,
         *,
         limits: CoalescerLimits,
+        heard: Callable[[Iterable[str], int], None] = lambda vos, n_calls: None,
     ) -> None:
+        self._heard = heard
         self._database = database
         self.metrics = metrics
         self._parameters = parameters
@@ -79,6 +82,9 @@ class Reporting:
             judged, blames = await self._endings(work, list(zip(reports, verdicts, strict=True)))
             await self._apply(work, jobs, judged, blames)
             judged = await self._keep_late_logs(work, judged)
+        believed = Counter(rows[one.job_id].vo for one, verdict in judged if verdict.effect in _OF_PILOTS)
+        for vo, n_calls in believed.items():
+            self._heard([vo], n_calls)
         verdicts_of = {report.job_id: verdict for report, verdict in judged}
         return [verdicts_of.get(one.job_id, HELD) for one in batch]
 
@@ -200,5 +206,7 @@ def _may_be_late(report: Report, verdict: Judgement) -> bool:
 
 #: the state under which a report is kept that came after the end of its job
 LATE = "late"
+#: of reports that are believed: the job is with its pilot
+_OF_PILOTS = frozenset(Effect) - {Effect.NOTHING, Effect.LATE_LOG}
 _ENDS = (Effect.HOLDING, Effect.FAILED)
 _WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running")

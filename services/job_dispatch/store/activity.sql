@@ -5,6 +5,14 @@ INSERT INTO queue_activity (queue, last_pilot_at)
 SELECT seen.queue, orrery_now() FROM unnest(:queues::text[]) AS seen (queue) ORDER BY seen.queue
 ON CONFLICT (queue) DO UPDATE SET last_pilot_at = excluded.last_pilot_at;
 
+-- name: note_heard
+-- Calls of pilots of these VOs since the last time, in this minute; VOs in one order for everybody.
+-- done for: PILOTS
+INSERT INTO heard_minutes AS known (vo, minute, n_heard)
+SELECT w.vo, date_trunc('minute', orrery_now()), w.n_calls FROM unnest(:vos::text[], :counts::int[]) AS w (vo, n_calls)
+ ORDER BY w.vo
+ON CONFLICT (vo, minute) DO UPDATE SET n_heard = known.n_heard + excluded.n_heard WHERE excluded.n_heard > 0;
+
 -- name: note_pilots_without_a_job
 -- Pilots of these queues got no job since the last time; queues in one order for everybody.
 -- done for: PILOTS

@@ -33,6 +33,10 @@ SELECT replica FROM dispatch_replicas WHERE seen_at > orrery_now() - make_interv
 -- Replicas that have been gone for long.
 DELETE FROM dispatch_replicas WHERE seen_at < orrery_now() - make_interval(secs => :dead_s);
 
+-- name: forget_heard
+-- Minutes that nobody looks at any more.
+DELETE FROM heard_minutes WHERE minute < orrery_now() - make_interval(days => :kept_days::int);
+
 -- name: share_tree
 -- The tree of shares with its correction factors.
 SELECT gshare, value, parent, correction_factor, stretchable FROM shares ORDER BY gshare;

@@ -37,9 +37,11 @@ from shared.config.parameters import Parameters
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
-from shared.states.job import FINAL
+from shared.states.job import FINAL, QUEUED
 from shared.timeouts.added import rules_in_force
+from shared.timeouts.hearing import EVERYBODY, hearings, look_back
 from shared.timeouts.limits import limits_of
+from shared.timeouts.outages import outage_times
 from shared.timeouts.queues import queue_facts
 from shared.timeouts.rule import ES_PRIORITY
 
@@ -167,15 +169,19 @@ class Explanation:
 
     async def _time_out(self, connection: asyncpg.Connection, job: dict[str, Any]) -> dict[str, Any] | None:
         """Which time-out rule ends the job next, and when; None for a job that has ended."""
-        row = await SQL.row(connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY)
+        row = await SQL.row(
+            connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY, queued=QUEUED
+        )
         if job["archived"] or job["status"] in FINAL or row is None:
             return None
         grid, name = await self._grid.grid(connection), job["queue"] or CO_JUMBO_QUEUE
         queue = (await queue_facts(connection, grid, self._parameters, only=name)).get(name)
         rules, asked = await rules_in_force(connection), dict(row)
         limits = limits_of(self._parameters, rules, [queue.workflow] if queue is not None else [])
-        now = asked.pop("now")
-        return time_out(watched_job(job, asked, queue), limits, rules, now)
+        now, grace_until = asked.pop("now"), asked.pop("grace_until")
+        heard = await hearings(connection, now, look_back(limits.longest_silence), outage_times(self._parameters))
+        hearing = heard.get(job["vo"] or EVERYBODY, heard[EVERYBODY])
+        return time_out(watched_job(job, asked, queue), limits, rules, now, hearing, grace_until)
 
     async def _queue_now(self, connection: asyncpg.Connection, name: str) -> dict[str, Any] | None:
         """Status, pilots and jobs of a queue; None if the grid has none of this name."""

@@ -62,9 +62,9 @@ async def start_run(connection: asyncpg.Connection, watch: str, period_s: float)
     return LastRun(turn.previous_at, row["grace_until"], row["grace_reason"])
 
 
-async def record_grace(connection: asyncpg.Connection, watch: str, grace: Grace | None) -> None:
-    until, reason = (grace.until, grace.reason) if grace else (None, None)
-    await SQL.run(connection, "record_grace", watch=watch, grace_until=until, grace_reason=reason)
+async def record_grace(connection: asyncpg.Connection, watch: str, grace: Grace) -> None:
+    """Keep until when nothing ends: what is due then ends little by little."""
+    await SQL.run(connection, "record_grace", watch=watch, grace_until=grace.until, grace_reason=grace.reason)
 
 
 async def dispatcher_seen_at(connection: asyncpg.Connection) -> datetime | None:
@@ -77,8 +77,24 @@ async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at
         await SQL.run(connection, "give_back_turn", watch=watch, previous_at=previous_at)
 
 
+@dataclass(frozen=True)
+class Among:
+    """Which jobs a search is about: of these VOs, or of all others; a part by their ids, in thousandths."""
+
+    vos: Sequence[str] | None = None
+    other_vos_than: Sequence[str] | None = None
+    per_mille: int = 1000
+
+
+EVERYTHING = Among()
+
+
 async def overdue_jobs(
-    connection: asyncpg.Connection, wanted: Search, queues: dict[str, WatchedQueue], most: int
+    connection: asyncpg.Connection,
+    wanted: Search,
+    queues: dict[str, WatchedQueue],
+    most: int,
+    among: Among = EVERYTHING,
 ) -> list[WatchedJob]:
     """Read jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
     rule, when, latest = wanted.rule, wanted.rule.when, wanted.latest
@@ -93,7 +109,8 @@ async def overdue_jobs(
         elsewhere_analysis=analysis, changed_before=None if by_creation else latest,
         created_before=latest if by_creation else None, least_priority=when.least_priority,
         most_priority=when.most_priority, labels=when.labels or None, job_types=when.job_types or None,
-        vo=when.vo, own_stage_out=when.own_stage_out, producers_gone=when.producers_gone,
+        vo=when.vo, vos=among.vos, other_vos=among.other_vos_than, per_mille=among.per_mille,
+        own_stage_out=when.own_stage_out, producers_gone=when.producers_gone,
         report_is_read=when.report_is_read, moves=rule.next_state == "closed", most=most,
     )  # fmt: skip
     return [_job_facts(row, queues) for row in rows]

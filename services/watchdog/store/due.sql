@@ -40,7 +40,11 @@ SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at,
                               AND coalesce(:most_priority::int, j.current_priority)
    AND (:labels::text[] IS NULL OR j.prod_source_label = ANY(:labels::text[]))
    AND (:job_types::text[] IS NULL OR j.job_type = ANY(:job_types::text[]))
+   AND j.job_id % 1000 < :per_mille
    AND (:vo::text IS NULL OR EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.vo = :vo::text))
+   AND (:vos::text[] IS NULL OR EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.vo = ANY(:vos::text[])))
+   AND (:other_vos::text[] IS NULL OR EXISTS (
+        SELECT FROM tasks t WHERE t.task_id = j.task_id AND coalesce(t.vo, '') <> ALL(:other_vos::text[])))
    AND (NOT :own_stage_out OR EXISTS (
         SELECT FROM job_reports r WHERE r.job_id = j.job_id AND r.report ->> 'job_sub_status' <> ''))
    AND (NOT :producers_gone OR orrery_merges_for_nobody(j.job_id, w.before))

@@ -18,6 +18,14 @@ CREATE TABLE dispatch_replicas (
     seen_at timestamptz NOT NULL DEFAULT orrery_now()   -- when it last said so
 );
 
+-- In which minutes calls of pilots were heard: a pilot is silent only while it could be heard.
+CREATE TABLE heard_minutes (
+    vo text NOT NULL,                          -- of the jobs that were reported, or of who asked for jobs; '': of all
+    minute timestamptz NOT NULL,               -- its beginning
+    n_heard int NOT NULL,                      -- calls; 0 of all: a dispatcher was there, and nobody called
+    PRIMARY KEY (vo, minute)
+);
+
 -- Each start of a dispatcher takes a number: the keys it makes for acquires without one must never have been used, also
 -- after a restart with the same random seed.
 CREATE SEQUENCE dispatcher_numbers;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -11,6 +12,7 @@ from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer
 from shared.events import JobMove, JobsDispatched
 from shared.runtime.service import Context
+from tests.handlers.job_dispatch.calls import update
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
@@ -39,6 +41,24 @@ async def test_old_claims_finished_and_silent_workers_and_dead_replicas_are_forg
         ]
         assert await connection.fetchval("SELECT array_agg(worker_id ORDER BY worker_id) FROM workers") == [2, 3]
         assert await connection.fetchval("SELECT count(*) FROM dispatch_replicas WHERE replica = 'dead'") == 0
+
+
+async def test_minutes_say_how_many_pilots_of_each_vo_were_heard(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    async with rows.database.read() as connection:
+        await connection.execute("UPDATE requirement_shapes SET vo = 'atlas'")
+        await connection.execute("INSERT INTO heard_minutes VALUES ('', orrery_now() - interval '9 days', 1)")
+    assert await update(pilot, job_id, "running") == "NULL"
+    assert await update(pilot, job_id + 1000, "running") == "tobekilled"
+    for _ in range(2):  # the second time nobody was heard
+        async with rows.database.begin(reason="test") as work:
+            await parts.upkeep.activity.flush(work)
+            await parts.upkeep.forget(work)
+    async with rows.database.read() as connection:
+        found = await connection.fetch("SELECT vo, sum(n_heard) AS n FROM heard_minutes GROUP BY vo ORDER BY vo")
+    assert [tuple(row) for row in found] == [("", 1), ("atlas", 1)]
 
 
 async def test_ranks_follow_what_executes(rows: Rows, parts: Parts) -> None:

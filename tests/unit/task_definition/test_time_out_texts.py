@@ -12,6 +12,7 @@ from services.task_definition.tasks.policy.time_out_texts import time_out
 from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states.job import LIVE
 from shared.timeouts.built_in import RULES
+from shared.timeouts.hearing import Hearing
 from shared.timeouts.judging import overdue
 from shared.timeouts.limits import DEFAULTS, TimeLimits
 from shared.timeouts.rule import Condition, Since, TimeRule, WatchedJob, WatchedQueue
@@ -68,3 +69,13 @@ def test_the_sentence_names_what_happens_when_by_which_rule_and_what_sets_its_li
 def test_a_job_without_a_time_out_says_why(changes: dict[str, Any], limits: TimeLimits, says: str) -> None:
     found = told(replace(JOB, **changes), limits)
     assert found == {"rule": None, "at": None, "text": says}
+
+
+def test_time_in_which_nobody_could_be_heard_and_graces_come_on_top() -> None:
+    running = replace(JOB, status="running", state_changed_at=NOW - HOUR)
+    away = Hearing(NOW, ((NOW - HOUR / 2, NOW - HOUR / 4),))
+    assert time_out(running, DEFAULTS, RULES, NOW, away)["at"] == NOW + HOUR * 1.25
+    back = replace(away, grace_until=NOW + 2 * HOUR)
+    assert time_out(running, DEFAULTS, RULES, NOW, back)["at"] == NOW + 2 * HOUR
+    assert time_out(JOB, DEFAULTS, RULES, NOW, away)["at"] == NOW + 48 * HOUR
+    assert time_out(JOB, DEFAULTS, RULES, NOW, away, NOW + 60 * HOUR)["at"] == NOW + 60 * HOUR

@@ -9,6 +9,7 @@ from typing import Any
 from services.task_definition.tasks.policy.generation_texts import moment
 from shared.config.parameter import Parameter
 from shared.model.co_jumbo import CO_JUMBO_QUEUE
+from shared.timeouts.hearing import Hearing
 from shared.timeouts.judging import next_end
 from shared.timeouts.limits import TimeLimits
 from shared.timeouts.rule import Since, TimeRule, WatchedJob, WatchedQueue
@@ -32,22 +33,33 @@ def watched_job(job: Mapping[str, Any], asked: Mapping[str, Any], queue: Watched
     )
 
 
-def time_out(job: WatchedJob, limits: TimeLimits, rules: Sequence[TimeRule], now: datetime) -> dict[str, Any]:
+def time_out(
+    job: WatchedJob,
+    limits: TimeLimits,
+    rules: Sequence[TimeRule],
+    now: datetime,
+    hearing: Hearing | None = None,
+    grace_until: datetime | None = None,
+) -> dict[str, Any]:
     """The rule that fires next, when, and a sentence for people; no rule: why.
 
+    Time in which its pilot could not be heard comes on top (`hearing`), and no rule fires before `grace_until`.
     Example: an activated job since noon of 1 March is sent elsewhere after noon of 3 March by `activated`.
     """
     if job.queue.off is not None:
         return {"rule": None, "at": None, "text": f"time-outs are off: {job.queue.off}"}
-    found = next_end(job, limits, now, rules)
+    found = next_end(job, limits, now, rules, hearing)
     if found is None:
         return {"rule": None, "at": None, "text": f"no time-out: {_why_none(job, rules, now)}"}
-    rule = found.rule
-    told = f", {rule.when.text}" if rule.when.text else ""
+    rule, at = found.rule, max(found.at, grace_until or found.at)
     since = "its creation" if rule.since is Since.CREATION else f"the last {rule.since.value}"
-    hours = f"{found.limit.total_seconds() / 3600:g} h since {since}"
-    text = f"unless it goes on, it is {_ENDS[rule.next_state]} after {moment(found.at)} by the rule {rule.name}"
-    return {"rule": rule.name, "at": found.at, "text": f"{text}: {job.status} for {hours}{told} ({_set_by(rule)})"}
+    about = f", {rule.when.text}" if rule.when.text else ""
+    waits = "; nothing ends before then, after an outage of ours" if at > found.at else ""
+    text = (
+        f"unless it goes on, it is {_ENDS[rule.next_state]} after {moment(at)} by the rule {rule.name}: {job.status} "
+        f"for {found.limit.total_seconds() / 3600:g} h since {since}{about} ({_set_by(rule)}){waits}"
+    )
+    return {"rule": rule.name, "at": at, "text": text}
 
 
 _ENDS = {"closed": "taken back and sent elsewhere", "failed": "given up"}

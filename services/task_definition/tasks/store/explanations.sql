@@ -160,7 +160,11 @@ LIMIT 1) found LEFT JOIN tasks t USING (task_id);
 -- name: asked_of_time_outs
 -- What time-out rules ask about a live job beside its row, and what time it is.
 -- told by: DETAILS
-SELECT orrery_now() AS now, t.split_rule ? 'disableReassign' AS stays,
+SELECT orrery_now() AS now,
+       (SELECT w.grace_until FROM watch_runs w
+         WHERE w.watch = CASE WHEN j.status = ANY(:queued::text[]) THEN 'queued_jobs' ELSE 'jobs_with_pilots' END)
+           AS grace_until,
+       t.split_rule ? 'disableReassign' AS stays,
        EXISTS (SELECT FROM job_reports r WHERE r.job_id = j.job_id AND r.report ->> 'job_sub_status' <> '')
            AS own_stage_out,
        orrery_merges_for_nobody(j.job_id, orrery_now()) AS producers_gone,
