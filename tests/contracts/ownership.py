@@ -195,7 +195,7 @@ TABLES: Mapping[str, Table] = {
     "job_specs": _dropped(JG),
     "job_files": _dropped(JG),
     "job_retry_history": _dropped(JG),
-    "requirement_shapes": _dropped(JG),
+    "requirement_shapes": _whole(JG),
     "generation_decisions": _whole(JG),
     "generation_history": _dropped(JG),
     "generation_gates": _whole(JG),

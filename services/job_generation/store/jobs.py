@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from services.job_generation.policy.counters import CounterChanges
@@ -64,18 +64,15 @@ class Batch:
 
 
 class ShapeIds:
-    """Ids of requirements; they never change, and are forgotten each day: then those used say so."""
+    """Ids of requirements; they never change, so a copy in memory never goes stale."""
 
     MOST = 100_000
 
     def __init__(self) -> None:
         self._ids: dict[Requirement, int] = {}
-        self._day: date | None = None
 
     async def intern(self, work: UnitOfWork, wanted: Iterable[Requirement]) -> Mapping[Requirement, int]:
         """Ids of these requirements, made where they are new. Remembered only once read back from the table."""
-        if self._day != work.now.date():
-            self._ids, self._day = {}, work.now.date()
         missing = sorted({one for one in wanted if one not in self._ids})
         if not missing:
             return self._ids
@@ -85,7 +82,6 @@ class ShapeIds:
         by_column = map(list, zip(*missing, strict=True))
         columns: dict[str, Any] = dict(zip(_SHAPE_ARRAYS, by_column, strict=True))
         known = _shape_ids(await SQL.rows(work.connection, "known_shapes", **columns))
-        await SQL.run(work.connection, "use_shapes", shape_ids=sorted(known.values()))
         self._ids.update(known)
         if len(known) == len(missing):
             return self._ids

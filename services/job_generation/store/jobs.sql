@@ -28,13 +28,6 @@ SELECT DISTINCT * FROM unnest(:labels::text[], :types::text[], :cores::int[], :r
  ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 ON CONFLICT DO NOTHING;
 
--- name: use_shapes
--- Requirements that jobs are made of again; who says so at the same moment is not waited for.
-UPDATE requirement_shapes SET used_at = orrery_now() WHERE shape_id IN (
-    SELECT shape_id FROM requirement_shapes
-     WHERE shape_id = ANY(:shape_ids::int[]) AND used_at < orrery_now() - interval '12 hours'
-     ORDER BY shape_id FOR NO KEY UPDATE SKIP LOCKED);
-
 -- name: origins_of_jobs
 -- The first attempt that these jobs repeat.
 SELECT new_job_id, coalesce(origin_job_id, old_job_id) AS origin FROM job_retry_history

@@ -118,7 +118,6 @@ RULES: tuple[Rule, ...] = (
           as_long_as=("transition_log",)),
     _rule("parked_messages", Order.TIMES, 30, 1, "one sees whether a message that was sent again helped",
           keeps="messages that were not sent again"),
-    _rule("requirement_shapes", Order.TIMES, 60, 30, "their jobs may live for 21 days", keeps="those of live jobs"),
     _rule("queue_statistics", Order.WALK, 1, 1, "every row is read to find those without jobs",
           keeps="what has jobs"),
 )  # fmt: skip

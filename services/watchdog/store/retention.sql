@@ -188,14 +188,6 @@ DELETE FROM parked_messages WHERE parked_id IN (
     SELECT parked_id FROM parked_messages
      WHERE replayed_at IS NOT NULL AND replayed_at < :before ORDER BY replayed_at LIMIT :most);
 
--- name: requirement_shapes
--- What jobs required that nobody makes any more and none lives of: one that is used again says so within two days. Indexes
--- requirement_shapes_unused, jobs_created.
-DELETE FROM requirement_shapes s
- WHERE s.used_at < :before AND s.shape_id IN (
-       SELECT shape_id FROM requirement_shapes WHERE used_at < :before ORDER BY used_at LIMIT :most)
-   AND s.shape_id NOT IN (SELECT j.shape_id FROM jobs j WHERE j.creation_time < :before::timestamptz + interval '3 days');
-
 -- name: queue_statistics
 -- Counts of the next rows that are nothing; who changes one at this moment is not waited for. Index
 -- queue_statistics_pkey.
@@ -255,12 +247,10 @@ SELECT DISTINCT ON (rule) rule, n_bytes,
 SELECT rule, count(*) AS n_tasks, min(task_id) AS task_id FROM retention_put_off GROUP BY rule;
 
 -- name: oldest_by_time
--- The oldest rows that have a time of their own. Indexes audit_log_old, parked_messages_replayed,
--- requirement_shapes_unused.
+-- The oldest rows that have a time of their own. Indexes audit_log_old, parked_messages_replayed.
 -- told by: OPERATORS
 SELECT 'audit_log' AS rule, (SELECT min(at) FROM audit_log) AS at
-UNION ALL SELECT 'parked_messages', (SELECT min(replayed_at) FROM parked_messages)
-UNION ALL SELECT 'requirement_shapes', (SELECT min(used_at) FROM requirement_shapes);
+UNION ALL SELECT 'parked_messages', (SELECT min(replayed_at) FROM parked_messages);
 
 -- name: oldest_tasks
 -- The time of the first task that a rule has not judged. Index tasks_changed.

@@ -11,13 +11,11 @@ CREATE TABLE requirement_shapes (
     walltime_s int NOT NULL,                   -- wall time
     is_urgent boolean NOT NULL DEFAULT false,  -- whoever fits takes a job before the order of shares is looked at
     vo text NOT NULL DEFAULT '',               -- VO: jobs of two are never in one lane; '': for every pilot
-    used_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when jobs were last made of it, to two days
     CONSTRAINT requirement_shapes_are_one
         UNIQUE (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent, vo)
 );
 -- The first read of a queue asks which of its shares have urgent work: by this index, however many shapes there are.
 CREATE INDEX requirement_shapes_urgent ON requirement_shapes (shape_id) WHERE is_urgent;
-CREATE INDEX requirement_shapes_unused ON requirement_shapes (used_at);
 
 -- Ids of jobs.
 CREATE SEQUENCE job_ids;

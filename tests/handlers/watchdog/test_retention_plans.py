@@ -34,9 +34,6 @@ _FILL = (
     f" SELECT n / 4, 'normal', 'used', 1 FROM generate_series(1, {N}) n WHERE $1 <= $1::timestamptz",
     "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
     f" SELECT 'Q' || n, 'S', 's', 'u', 'running', 0, 0 FROM generate_series(1, {N}) n WHERE $1 <= $1::timestamptz",
-    "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s,"
-    " used_at)"
-    f" SELECT 'managed', 'SCORE', 1, n, 1, 1, $1::timestamptz + n * interval '1 minute' FROM generate_series(1, {N}) n",
 )  # fmt: skip
 
 _DAY = timedelta(days=1)
@@ -48,7 +45,6 @@ CASES: dict[str, dict[str, Any]] = {
     "audit_log": {"before": _LATER, "most": 50},
     "job_files": {"job_ids": list(range(50)), "most": 50},
     "chunks": {"task_ids": list(range(50)), "most": 50},
-    "requirement_shapes": {"before": _LATER, "most": 50},
     "queue_statistics": {**{f"k{number}": "Q5" for number in range(1, 7)}, "most": 50},
 }
 
