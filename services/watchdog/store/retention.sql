@@ -107,10 +107,9 @@ DELETE FROM transfers WHERE transfer_id IN (
 DELETE FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]);
 
 -- name: job_files
--- Which files jobs worked on.
-DELETE FROM job_files f
- USING (SELECT job_id, file_id FROM job_files WHERE job_id = ANY(:job_ids::bigint[]) LIMIT :most) old
- WHERE f.job_id = old.job_id AND f.file_id = old.file_id;
+-- Which files jobs worked on: all of a job at once, for lost files are made again of all that their job read.
+DELETE FROM job_files WHERE job_id IN (
+    SELECT job_id FROM job_files WHERE job_id = ANY(:job_ids::bigint[]) ORDER BY job_id LIMIT :most);
 
 -- name: chunks
 -- Chunks that are over, but for those that became scouts: a task has them once. Index chunks_task.

@@ -98,14 +98,15 @@ class Recovery:
         connection = work.connection
         lost = await self._lost_outputs(work, task, names)
         job_ids = await recoveries.makers(connection, sorted({one.job_id for one in lost}))
+        outputs = await recoveries.outputs_of_jobs(connection, task.task_id, job_ids)
+        used = await recoveries.inputs_of_jobs(connection, task.task_id, job_ids)
+        # asked after it was read: what is dropped meanwhile is dropped of whole jobs
         if unknown := await recoveries.jobs_of_dropped_files(connection, job_ids):
             told = (
                 f"task {task.task_id}: what its job {unknown[0]} read is not known any more "
                 "(maintenance.JOB_FILES_KEEP_DAYS): it cannot be made again"
             )
             raise RecoveryRefused(rules.Reply(rules.IRRELEVANT, told))
-        outputs = await recoveries.outputs_of_jobs(connection, task.task_id, job_ids)
-        used = await recoveries.inputs_of_jobs(connection, task.task_id, job_ids)
         absent = await self._catalogue.absent(
             connection, [(one.dataset_name, one.lfn) for one in used if one.type == "input"]
         )
