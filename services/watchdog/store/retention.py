@@ -109,7 +109,8 @@ async def slice_by_jobs(work: UnitOfWork, rule: Rule, before: date, most: int) -
         if next_day is not None:
             await move(connection, rule, Position(midnight(next_day)), 0)
         return Slice(0, more=next_day is not None)
-    waiting = await _waiting(connection, rule, sorted({row["task_id"] for row in jobs}))
+    tasks = sorted({row["task_id"] for row in jobs})
+    waiting = await _waiting(connection, rule, tasks, [row["job_id"] for row in jobs])
     job_ids = [row["job_id"] for row in jobs if row["task_id"] not in waiting]
     n_rows = await _drop(connection, rule, {"job_ids": job_ids}, most)
     if n_rows < most or not _is_bounded(rule):
@@ -122,9 +123,6 @@ async def slice_by_jobs(work: UnitOfWork, rule: Rule, before: date, most: int) -
 async def _slice_put_off(work: UnitOfWork, rule: Rule, again: asyncpg.Record, most: int) -> Slice:
     """Judge jobs of one task and day again."""
     connection, task_id, day = work.connection, again["task_id"], again["day"]
-    if await _waiting(connection, rule, [task_id]):
-        await _put_off(work, rule, {task_id}, day)
-        return Slice(0, more=True)
     jobs = await SQL.rows(
         connection, "jobs_of_day", task_id=task_id, day=midnight(day), next_day=midnight(day + timedelta(days=1)),
         status=again["status"], job_id=again["job_id"], most=most,
@@ -132,7 +130,11 @@ async def _slice_put_off(work: UnitOfWork, rule: Rule, again: asyncpg.Record, mo
     if not jobs:
         await SQL.run(connection, "judged", rule=rule.name, day=day, task_ids=[task_id])
         return Slice(0, more=True)
-    n_rows = await _drop(connection, rule, {"job_ids": [row["job_id"] for row in jobs]}, most)
+    job_ids = [row["job_id"] for row in jobs]
+    if await _waiting(connection, rule, [task_id], job_ids):
+        await _put_off(work, rule, {task_id}, day)
+        return Slice(0, more=True)
+    n_rows = await _drop(connection, rule, {"job_ids": job_ids}, most)
     if n_rows < most or not _is_bounded(rule):
         last = jobs[-1]
         await SQL.run(
@@ -174,12 +176,15 @@ def _is_bounded(rule: Rule) -> bool:
     return "most" in SQL.parameters(rule.name)
 
 
-async def _waiting(connection: asyncpg.Connection, rule: Rule, task_ids: list[int]) -> set[int]:
-    """Find those of some tasks whose rows a rule does not drop now."""
+async def _waiting(
+    connection: asyncpg.Connection, rule: Rule, task_ids: list[int], job_ids: Sequence[int] = ()
+) -> set[int]:
+    """Find those of some tasks whose rows, or those of these jobs, a rule does not drop now."""
+    of: dict[str, Any] = {"task_ids": task_ids, "job_ids": job_ids}
     return {
         row["task_id"]
         for statement in (rule.puts_off if task_ids else ())
-        for row in await SQL.rows(connection, statement, task_ids=task_ids)
+        for row in await SQL.rows(connection, statement, **{name: of[name] for name in SQL.parameters(statement)})
     }
 
 

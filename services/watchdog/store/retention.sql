@@ -54,6 +54,15 @@ SELECT t.task_id FROM tasks t
    AND (t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
         OR EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id));
 
+-- name: tasks_with_moving_files
+-- Those for whose jobs something is to be moved, or was moved by a request that goes on: who ends it looks for it.
+-- Indexes transfers_job, catalogue_requests_pkey.
+SELECT DISTINCT x.task_id FROM transfers x
+ WHERE x.job_id = ANY(:job_ids::bigint[])
+   AND (x.status IN ('requested', 'active')
+        OR EXISTS (SELECT FROM catalogue_requests r
+                    WHERE r.request_id = x.request_id AND r.status IN ('open', 'moving')));
+
 -- name: next_archive_day
 -- The first day after one that has archived jobs.
 SELECT min(day) FROM archive_days WHERE day > :day AND day < :before;

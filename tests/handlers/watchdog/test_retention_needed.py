@@ -31,3 +31,31 @@ async def test_the_files_of_a_job_go_in_one_slice(stage: Stage, rounds: Rounds) 
             more = await rounds.retaining.drop_old(work)
         seen.add(await rounds.count("job_files"))
     assert seen == {900, 300, 0}
+
+
+async def test_transfers_that_have_not_ended_stay_until_they_have(stage: Stage, rounds: Rounds) -> None:
+    task = await ended_task(stage)
+    other = await ended_task(stage)
+    moved, active, requested = [await ended_job(stage, task) for _ in range(3)]
+    await ended_job(stage, other)
+    async with stage.database.read() as connection:
+        request = await rows.insert(
+            connection, "catalogue_requests",
+            {"vo": "atlas", "task_id": task, "kind": "move", "subject": "DISK", "status": "moving"}, "request_id",
+        )  # fmt: skip
+        await connection.execute("UPDATE transfers SET request_id = $1 WHERE job_id = $2", request, moved)
+        await connection.execute("UPDATE transfers SET status = 'active' WHERE job_id = $1", active)
+        await connection.execute("UPDATE transfers SET status = 'requested' WHERE job_id = $1", requested)
+    await rounds.after(days=32)
+    assert await stage.value("SELECT array_agg(DISTINCT task_id) FROM transfers") == [task]
+    for ends in (
+        "UPDATE transfers SET status = 'done' WHERE status = 'requested'",
+        "UPDATE transfers SET status = 'failed' WHERE status = 'active'",
+        "UPDATE catalogue_requests SET status = 'done', done_at = orrery_now()",
+    ):
+        assert await rounds.count("transfers") == 3
+        async with stage.database.read() as connection:
+            await connection.execute(ends)
+        await rounds.after(days=1)
+    assert await rounds.count("transfers") == 0
+    assert await stage.value("SELECT count(*) FROM retention_put_off WHERE rule = 'transfers'") == 0
