@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "event_range_files", Order.TASKS, 30, 2, _RETRIES, keeps="files that a range still names",
-        puts_off=(*_WITH_JOBS, "tasks_with_used_up_files"),
+        puts_off=(*_WITH_JOBS, "tasks_with_used_up_files", "tasks_with_past_ranges"),
     ),
     _rule("refused_range_reports", Order.TASKS, 30, 2, _RETRIES, puts_off=_WITH_JOBS),
     _rule("job_sets", Order.TASKS, 180, 2, _RETRIES, keeps="searches of points",

@@ -47,6 +47,11 @@ SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
  WHERE EXISTS (SELECT FROM event_ranges_past r WHERE r.task_id = w.task_id AND r.file_not_deleted = 'Y')
     OR EXISTS (SELECT FROM event_ranges r WHERE r.task_id = w.task_id AND r.file_not_deleted = 'Y');
 
+-- name: tasks_with_past_ranges
+-- Those of which a range of an earlier job set still names a file. Index event_ranges_past_task.
+SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
+ WHERE EXISTS (SELECT FROM event_ranges_past r WHERE r.task_id = w.task_id AND r.zip_row_id IS NOT NULL);
+
 -- name: live_tasks
 -- Those that have not ended, or still have jobs.
 SELECT t.task_id FROM tasks t

@@ -59,3 +59,22 @@ async def test_transfers_that_have_not_ended_stay_until_they_have(stage: Stage, 
         await rounds.after(days=1)
     assert await rounds.count("transfers") == 0
     assert await stage.value("SELECT count(*) FROM retention_put_off WHERE rule = 'transfers'") == 0
+
+
+async def test_a_file_goes_after_all_earlier_ranges_that_name_it(stage: Stage, rounds: Rounds) -> None:
+    task = await ended_task(stage)
+    async with stage.database.read() as connection:
+        await rows.insert(
+            connection, "event_range_files",
+            {"zip_row_id": 1, "task_id": task, "job_id": 5, "kind": "zip", "lfn": "zip"},
+        )  # fmt: skip
+        await connection.execute(
+            "INSERT INTO event_ranges_past (event_range_id, task_id, dataset_id, file_id, status, job_process_id,"
+            " def_min_event_id, attempt_nr, zip_row_id, is_jumbo)"
+            " SELECT n, $1, 1, 1, 6, n, n, 1, 1, false FROM generate_series(1, 1200) n",
+            task,
+        )  # fmt: skip
+    await rounds.after(days=31)
+    assert await rounds.count("event_ranges_past") == 0 and await rounds.count("event_range_files") == 1
+    await rounds.after(days=1)
+    assert await rounds.count("event_range_files") == 0 and await rounds.count("retention_put_off") == 0
