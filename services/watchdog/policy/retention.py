@@ -12,6 +12,8 @@ from shared.config.parameter import Parameter
 COMPONENT, APP = "maintenance", "orrery"
 #: from this part of a configured size on an operator is told
 NEARLY_FULL = 0.9
+#: days that rows needed by a rule by days stay longer: it drops whole days, and late where somebody reads them
+AFTER_WHOLE_DAYS = 2
 BYTES_OF_GB = 2**30
 
 
@@ -141,12 +143,15 @@ class Kept:
 def kept(rule: Rule, read: Read) -> Kept:
     """Decide how long rows are kept: as set, but as long as the system and the rules that need them ask.
 
-    Example: the audit log is set to 60 days and the log of transitions to 90: both are kept for 90 days.
+    Example: the audit log is set to 60 days and the log of transitions, of which whole days go, to 90: the audit log is
+    kept for 92 days.
     """
     value = read(rule.days)
     longest = Kept(max(value, rule.least_days) if value else None)
     for name in rule.as_long_as:
         other = kept(BY_NAME[name], read).days
+        if other is not None and rule.order is Order.TIMES and BY_NAME[name].order is Order.DAYS:
+            other += AFTER_WHOLE_DAYS
         if longest.days is not None and (other is None or other > longest.days):
             longest = Kept(other, name)
     return longest
