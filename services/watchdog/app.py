@@ -20,9 +20,12 @@ TICK_S = 5.0
 def build(context: Context) -> Service:
     expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=context.metrics)
     swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=context.metrics)
+    skipped = Counter(
+        "orrery_watchdog_skipped_rule_sets", "Times that a VO's rules were unreadable", ["vo"], registry=context.metrics
+    )
     parameters = Parameters()
     grid = KnownGrid(context.cache)
-    jobs, watchdog = ExpiringJobs(parameters, grid, expired), Watchdog(parameters, grid, swept)
+    jobs, watchdog = ExpiringJobs(parameters, grid, expired, skipped), Watchdog(parameters, grid, swept)
     retaining = Retaining(parameters, RetentionMetrics.of(context.metrics))
     service = Service(
         name="watchdog",

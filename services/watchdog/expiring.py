@@ -22,7 +22,7 @@ from shared.events import IDS_OF_EVENT, JobsExpired
 from shared.model.batches import batches
 from shared.snapshot import KnownGrid
 from shared.states.job import QUEUED, JobStatus
-from shared.timeouts.added import rules_in_force
+from shared.timeouts.added import added_rules
 from shared.timeouts.built_in import ES_TOO_LONG
 from shared.timeouts.hearing import EVERYBODY, Hearing, hearings, look_back, per_mille
 from shared.timeouts.judging import Expiry, search, verdict_of
@@ -92,8 +92,8 @@ async def _overdue_by(work: UnitOfWork, rule: TimeRule, state: JobStatus, asked:
 class ExpiringJobs:
     """Find jobs that are to end, and end them slice by slice."""
 
-    def __init__(self, parameters: Parameters, grid: KnownGrid, expired: Counter) -> None:
-        self._parameters, self._grid, self._expired = parameters, grid, expired
+    def __init__(self, parameters: Parameters, grid: KnownGrid, expired: Counter, skipped: Counter) -> None:
+        self._parameters, self._grid, self._expired, self._skipped = parameters, grid, expired, skipped
         self._limits = WatchLimits(parameters)
         self._overdue: dict[str, tuple[object, _Judged]] = {}
 
@@ -130,7 +130,7 @@ class ExpiringJobs:
             self._overdue.pop(watch, None)
             return False
         # Verdicts of this turn only, and of these limits: another replica may have had the turns in between.
-        rules = await rules_in_force(work.connection)
+        rules = await self._rules(work)
         judged_by = (last.at, self._parameters.version, rules)
         known_by, judged = self._overdue.get(watch, (None, _Judged()))
         if not judged.overdue or known_by != judged_by:
@@ -147,6 +147,13 @@ class ExpiringJobs:
         if more:
             await store.give_back_turn(work.connection, watch, last.at)
         return more
+
+    async def _rules(self, work: UnitOfWork) -> tuple[TimeRule, ...]:
+        """Read all rules; sets that cannot be read are counted, and the others are asked."""
+        added = await added_rules(work.connection)
+        for vo in added.skipped_vos:
+            self._skipped.labels(vo).inc()
+        return added.in_force
 
     async def _judge(
         self, work: UnitOfWork, states: Sequence[JobStatus], rules: Sequence[TimeRule], last: LastRun

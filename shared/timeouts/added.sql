@@ -1,4 +1,4 @@
 -- name: timeout_rules
 -- The rules that VOs added, in the order in which each VO gave them.
--- told by: STATES
+-- told by: MEMBERS
 SELECT rule, vo, data FROM timeout_rules ORDER BY vo, place;

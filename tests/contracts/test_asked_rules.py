@@ -40,6 +40,7 @@ STRICTER = {
     ("STATES", "reasons_at_queue"): "asked for operators alone",
     ("DETAILS", "reasons_at_queue"): "asked for operators alone",
     ("STATES", "use_over_time"): "a user's name is told by DETAILS of that user; others see shares",
+    ("STATES", "timeout_rules"): "those that a VO added to its members, the others to everybody",
     ("STATES", "parameters"): "those of a VO to its members, those of none to everybody",
     ("DETAILS", "event_ranges_of_task"): "asked for operators alone",
     ("DETAILS", "job_types_of_task"): "asked for operators alone",

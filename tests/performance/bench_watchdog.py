@@ -53,8 +53,10 @@ async def measure(url: str, database: Database) -> bool:
     async with database.read() as reading:
         await fill(reading)
     await rows.insert_watch_runs(database, await connection.fetchval("SELECT orrery_now() - interval '61 s'"))
-    expired = Counter("expired", "", ["rule"], registry=CollectorRegistry())
-    expiring = ExpiringJobs(Parameters(), KnownGrid(NullCache()), expired)
+    metrics = CollectorRegistry()
+    expired = Counter("expired", "", ["rule"], registry=metrics)
+    skipped = Counter("skipped", "", ["vo"], registry=metrics)
+    expiring = ExpiringJobs(Parameters(), KnownGrid(NullCache()), expired, skipped)
     begin, slices, more = time.perf_counter(), list[float](), True
     while more:
         started = time.perf_counter()

@@ -1,6 +1,6 @@
 """/api/v1/timeout: how long jobs may stay where they are.
 
-Everybody with a token reads the rules, operators add those of a VO.
+Everybody with a token reads the rules of the field, members of a VO what it added; operators add that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from services.watchdog.policy.rule_problems import problems_of
 from services.watchdog.store import timeout_rules as store
 from services.watchdog.store.due import SQL
 from shared.auth import Caller, access
+from shared.auth.access import Whose
 from shared.auth.web import require
 from shared.config.parameter import Parameter
 from shared.config.parameters import Parameters
@@ -93,11 +94,14 @@ class TimeoutRoutes:
         self._database, self._parameters = database, parameters
 
     async def list_all(self, caller: Anyone) -> Response:
-        """Every rule in force, in the order in which they are asked: the first whose limit has passed decides."""
+        """Tell every rule in force, in its order: the first whose limit has passed decides.
+
+        What a VO added is told to its members alone.
+        """
         async with self._database.read() as connection:
             rules = await rules_in_force(connection)
         limits = self._limits(rules)
-        return Envelope([_told(rule, limits) for rule in rules])
+        return Envelope([_told(rule, limits) for rule in rules if _may_read(caller, rule)])
 
     async def load(self, caller: Operator, request: TimeRuleList) -> Response:
         """Put these in the place of all that the VO added, or refuse them with every problem; then those stay."""
@@ -123,6 +127,10 @@ class TimeoutRoutes:
 
     def _limits(self, rules: Any) -> TimeLimits:
         return limits_of(self._parameters, rules, self._parameters.names_of(HEARTBEAT_TIMEOUT))
+
+
+def _may_read(caller: Caller, rule: TimeRule) -> bool:
+    return rule.when.vo is None or access.MEMBERS.allows(caller, Whose(vo=rule.when.vo))
 
 
 def _told(rule: TimeRule, limits: TimeLimits) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from shared.model.queue import QueueStatus
 from shared.model.task_spec_problems import problem
 from shared.states import JOB, Owner
 from shared.states.job import LIVE, ON_NODE
+from shared.timeouts.added import NEXT_STATES
 from shared.timeouts.limits import DEFAULTS, TimeLimits
 from shared.timeouts.rule import Since, TimeRule, Varies, WatchedQueue
 
@@ -17,7 +18,6 @@ from shared.timeouts.rule import Since, TimeRule, Varies, WatchedQueue
 SHORTEST_H, LONGEST_H = 1 / 60, 24 * 366.0
 #: of a queue whose rules may fire: at a paused one all are off
 STATUSES = tuple(status.value for status in QueueStatus if status is not QueueStatus.PAUSED)
-NEXT_STATES = ("closed", "failed")
 
 
 def problems_of(

@@ -88,7 +88,10 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     parameters = Parameters()
     grid = KnownGrid(NullCache())
     watchdog = Watchdog(parameters, grid, Counter("swept", "", ["kind"], registry=metrics))
-    expiring = ExpiringJobs(parameters, grid, Counter("expired", "", ["rule"], registry=metrics))
+    expired, skipped = (
+        Counter(name, "", [label], registry=metrics) for name, label in (("expired", "rule"), ("skipped", "vo"))
+    )
+    expiring = ExpiringJobs(parameters, grid, expired, skipped)
     yield Stage(database, watchdog, expiring, clock, metrics, parameters)
     await database.close()
 

@@ -1,7 +1,8 @@
-"""The rules in force are told to everybody; operators add those of a VO, which end its jobs."""
+"""Rules are told to everybody, those that a VO added to its members; operators add them, and they end its jobs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -100,3 +101,37 @@ async def test_an_added_rule_ends_jobs_of_its_vo_just_after_its_limit(
     stage.clock.now = START + timedelta(seconds=301)
     (event,) = await stage.run(stage.expiring.watch_queued_jobs)
     assert event.job_ids == (due,) and "12 h" in event.reason and "priority >= 500" in event.reason
+
+
+async def test_rules_that_a_vo_added_are_told_to_its_members_and_to_operators_alone(
+    client: httpx.AsyncClient, authority: Authority
+) -> None:
+    for vo in ("atlas", "cms"):
+        assert (await load(client, {**RULE, "name": f"of_{vo}"}, vo=vo))["success"]
+    usual = [rule.name for rule in RULES]
+    for groups, added in ((["atlas"], ["of_atlas"]), (["cms"], ["of_cms"]), (["lhcb"], [])):
+        member = {"Authorization": f"Bearer {authority.issue('ulla', ['user'], groups)}"}
+        told = (await client.get(f"{PATH}/list", headers=member)).json()["data"]
+        assert [one["name"] for one in told] == [*added, *usual]
+    told = (await client.get(f"{PATH}/list")).json()["data"]
+    assert [one["name"] for one in told] == ["of_atlas", "of_cms", *usual]
+
+
+@pytest.mark.parametrize("unknown", ['{"when": {"weather": "bad"}}', '{"weather": "bad"}', '{"next_state": "merging"}'])
+async def test_a_rule_that_cannot_be_read_puts_its_set_aside_and_all_others_are_asked(
+    stage: Stage, connection: asyncpg.Connection, client: httpx.AsyncClient, unknown: str
+) -> None:
+    assert (await load(client, RULE, {**RULE, "name": "newer", "states": ["assigned"], "limit_h": 6}))["success"]
+    assert (await load(client, {**RULE, "name": "theirs"}, vo="other"))["success"]
+    await connection.execute("UPDATE timeout_rules SET data = data || $1 WHERE rule = 'newer'", json.loads(unknown))
+    task, others = await rows.task(connection), await rows.task(connection, vo="other")
+    since = {"state_change_time": START - 14 * HOUR, "creation_time": START - 14 * HOUR, "current_priority": 500}
+    await rows.job(connection, task, **since)
+    theirs = await rows.job(connection, others, **since)
+    usual = await rows.job(connection, task, **{**since, "state_change_time": START - 49 * HOUR})
+    await seasoned(stage)
+    events = await stage.run(stage.expiring.watch_queued_jobs)
+    assert sorted(job_id for event in events for job_id in event.job_ids) == sorted([theirs, usual])
+    assert stage.metrics.get_sample_value("skipped_total", {"vo": "demo"}) == 1
+    assert (await client.get(f"{PATH}/list")).json()["data"][0]["name"] == "theirs"
+    assert (await load(client, RULE))["success"], "the set is mended by loading it again"
