@@ -58,9 +58,9 @@ class _Asked:
     heard: dict[str, Hearing]
     per_mille: int
 
-    def parts(self, rule: TimeRule) -> list[tuple[Hearing | None, store.Among]]:
+    def parts(self, rule: TimeRule, state: JobStatus) -> list[tuple[Hearing | None, store.Among]]:
         """The jobs that a rule is asked about, by how pilots of their VO were heard where that counts."""
-        if not rule.hears:
+        if not rule.hears(state):
             return [(None, store.Among(per_mille=self.per_mille))]
         named = sorted(self.heard.keys() - {EVERYBODY})
         return [
@@ -79,7 +79,7 @@ class _Asked:
 async def _overdue_by(work: UnitOfWork, rule: TimeRule, state: JobStatus, asked: _Asked) -> list[WatchedJob]:
     """Jobs of a state that one rule ends. Those of the event service are found by their job sets."""
     found: list[WatchedJob] = []
-    for hearing, among in asked.parts(rule):
+    for hearing, among in asked.parts(rule, state):
         wanted = search(rule, state, asked.queues, asked.limits, work.now, hearing)
         if rule is not ES_TOO_LONG:
             found += await store.overdue_jobs(work.connection, wanted, asked.queues, FOUND_AT_ONCE, among)
@@ -179,7 +179,7 @@ class ExpiringJobs:
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
         times, heard = outage_times(self._parameters), {EVERYBODY: Hearing(work.now)}
-        if any(rule.hears and set(rule.states) & set(states) for rule in rules):
+        if any(rule.hears(state) for rule in rules for state in rule.states if state in states):
             heard = await hearings(work.connection, work.now, look_back(limits.longest_silence), times)
         return _Asked(queues, limits, heard, per_mille(last.grace_until, times.spread, work.now))
 

@@ -81,7 +81,7 @@ def next_end(
     for rule, limit in rules_for(job, limits, now, rules):
         begin = job.begin(rule.since)
         at = begin + limit
-        if rule.hears and begin < now:
+        if rule.hears(job.status) and begin < now:
             at += now - begin - heard.silent_for(begin)
             at = max(at, heard.grace_until or at) if heard.is_in_grace else at
         found.append(NextEnd(rule, limit, at))
@@ -138,7 +138,7 @@ def search(
 
     For rules about silent pilots `hearing` says how much of the time counts.
     """
-    heard = hearing if hearing is not None and rule.hears else Hearing(now)
+    heard = hearing if hearing is not None and rule.hears(state) else Hearing(now)
 
     def times(name: str, queue: WatchedQueue) -> tuple[datetime | None, datetime | None]:
         """For production and analysis."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -17,11 +17,15 @@ LONGEST_DAYS = 3650.0
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """Limits in hours from runtime parameters: by rule, and for heartbeats by workflow or kind of work."""
+    """Limits in hours from runtime parameters: by rule, and for heartbeats by workflow or kind of work.
+
+    `added_silence_h`: the longest of rules about silent pilots that VOs added.
+    """
 
     hours: Mapping[str, float] = field(default_factory=dict)
     heartbeat_h: Mapping[str, float] = field(default_factory=dict)
     transferring_scale: float = 1.0
+    added_silence_h: float = 0.0
 
     def of(self, rule: TimeRule, queue: WatchedQueue, *, analysis: bool) -> timedelta | None:
         """How long a job may stay in the state that the rule watches; None: the rule is off there."""
@@ -47,8 +51,8 @@ class TimeLimits:
     @property
     def longest_silence(self) -> timedelta:
         """By then every pilot that nobody hears is lost."""
-        longest = max([HEARTBEAT.default_h or 0.0, self.hours.get(SENT.name, 0.0), *self.heartbeat_h.values()])
-        return timedelta(hours=longest)
+        added = (self.hours.get(SENT.name, 0.0), self.added_silence_h)
+        return timedelta(hours=max([HEARTBEAT.default_h or 0.0, *added, *self.heartbeat_h.values()]))
 
 
 DEFAULTS = TimeLimits()
@@ -62,4 +66,10 @@ def limits_of(parameters: Parameters, rules: Sequence[TimeRule], workflows: Iter
         hours={rule.name: read(rule.limit) for rule in rules if isinstance(rule.limit, Parameter)},
         heartbeat_h={name: hours for name, hours in heartbeats.items() if hours > 0},
         transferring_scale=read(TRANSFERRING_SCALE),
+        added_silence_h=max((hours for rule in rules for hours in _added_silence(rule)), default=0.0),
     )
+
+
+def _added_silence(rule: TimeRule) -> Iterator[float]:
+    if isinstance(rule.limit, float) and any(rule.hears(state) for state in rule.states):
+        yield rule.limit

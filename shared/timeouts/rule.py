@@ -14,7 +14,7 @@ from enum import StrEnum
 from shared.config.parameter import Parameter
 from shared.model.analysis import is_analysis
 from shared.model.co_jumbo import CO_JUMBO_QUEUE
-from shared.states.job import JobStatus
+from shared.states.job import ON_NODE, JobStatus
 
 #: from this priority the stricter limits hold
 HIGH_PRIORITY = 800
@@ -217,10 +217,10 @@ class TimeRule:
         """What becomes of the work."""
         return "sent elsewhere" if self.next_state == "closed" else "given up; tried again while attempts are left"
 
-    @property
-    def hears(self) -> bool:
+    def hears(self, state: JobStatus) -> bool:
         """Whether it is about pilots that are not heard of: then only time counts in which they could be."""
-        return (self.since is Since.HEARTBEAT and isinstance(self.limit, Varies)) or self.states == ("sent",)
+        with_pilot = state in ON_NODE or self.when.own_stage_out
+        return (self.since is Since.HEARTBEAT and with_pilot) or self.states == ("sent",)
 
 
 def _among(value: str, allowed: Iterable[str]) -> bool:

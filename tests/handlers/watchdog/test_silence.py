@@ -112,3 +112,24 @@ async def test_no_job_is_sent_elsewhere_while_no_dispatcher_is_there_or_all_at_o
         events = await stage.run(stage.expiring.watch_queued_jobs)
         counts.append(sum(len(event.job_ids) for event in events))
     assert sum(counts) == 40 and max(counts) < 20
+
+
+async def test_a_rule_that_a_vo_added_for_silent_pilots_counts_only_minutes_that_could_be_heard(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    rule = {"states": ["running"], "since": "heartbeat", "limit_h": 1.0, "next_state": "failed", "error_code": 1}
+    await rows.insert(
+        connection,
+        "timeout_rules",
+        {"rule": "impatient", "vo": "demo", "place": 1, "data": {**rule, "source": "a test", "when": {}}},
+    )
+    task = await rows.task(connection)
+    await heard(connection, "", 900, 100)
+    await heard(connection, "", 97, 50)
+    await heard(connection, "", 47, 0)  # away for two minutes, twice
+    await silent(connection, task, 62 * MINUTE)
+    late = await silent(connection, task, 62 * MINUTE + SECOND)
+    assert await lost(stage) == [late]
+    await stage.value("DELETE FROM heard_minutes WHERE minute > $1", START - 40 * MINUTE)
+    await silent(connection, task, 119 * MINUTE)
+    assert await lost(stage) == [], "78 of them count, and after an outage twice the limit is needed"
