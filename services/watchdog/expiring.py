@@ -180,7 +180,7 @@ class ExpiringJobs:
         limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
         times, heard = outage_times(self._parameters), {EVERYBODY: Hearing(work.now)}
         if any(rule.hears(state) for rule in rules for state in rule.states if state in states):
-            heard = await hearings(work.connection, work.now, look_back(limits.longest_silence), times)
+            heard = await hearings(work.connection, work.now, look_back(limits.longest_silence, times), times)
         return _Asked(queues, limits, heard, per_mille(last.grace_until, times.spread, work.now))
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:

@@ -4,6 +4,8 @@ The dispatcher writes for each minute and VO how many calls of pilots it heard. 
 for nobody. A VO of which nobody is heard for much longer than usual is cut off although a dispatcher is there: the road
 to its pilots is broken. What lasts longer than that can be hoped for counts again.
 
+How long is usual is taken from the hours before a wait alone: its own time would make any wait look usual.
+
 After an outage no pilot is lost before it could report again, unless it was silent for twice its limit. Then jobs that
 are lost end little by little.
 """
@@ -25,8 +27,10 @@ MINUTE = timedelta(minutes=1)
 UNUSUAL = 7.0
 #: a job whose pilot is silent for so many limits is lost, however often something was away in between
 CERTAIN = 2.0
-#: what is looked at: several limits, but no more than is kept
-SHORTEST_LOOK, LONGEST_LOOK = timedelta(hours=6), timedelta(days=7)
+#: the time before a wait, by which it is told how often a VO is heard
+USUAL = timedelta(hours=6)
+#: what is looked at: no more than is kept
+LONGEST_LOOK = timedelta(days=7)
 #: the row that says that a dispatcher was there, whoever called
 EVERYBODY = ""
 #: before any job
@@ -36,13 +40,27 @@ Stretch = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
+class Wait:
+    """Nobody was heard after one minute until another, or now.
+
+    `n_before`: the minutes heard in `USUAL` up to its begin.
+    """
+
+    begins: datetime
+    ends: datetime
+    n_before: int
+
+    @property
+    def length(self) -> timedelta:
+        return self.ends - self.begins
+
+
+@dataclass(frozen=True)
 class Minutes:
-    """The minutes in which a VO was heard: the first, the last, how many, and the long waits in between."""
+    """The first minute in which a VO was heard, and the long waits since then, that which lasts too."""
 
     first: datetime
-    last: datetime
-    n_minutes: int
-    waits: tuple[Stretch, ...] = ()
+    waits: tuple[Wait, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,9 +119,12 @@ def per_mille(grace_until: datetime | None, spread: timedelta, now: datetime) ->
     return int(1000 * ((now - grace_until) / spread))
 
 
-def look_back(longest_limit: timedelta) -> timedelta:
-    """How far the minutes are looked at for these limits."""
-    return min(LONGEST_LOOK, max(SHORTEST_LOOK, longest_limit * CERTAIN))
+def look_back(longest_limit: timedelta, times: OutageTimes) -> timedelta:
+    """How far the minutes are looked at for these limits.
+
+    A wait is known until it is given up and every job is lost for certain, and so are the hours before it.
+    """
+    return min(LONGEST_LOOK, USUAL + times.given_up + times.grace + times.spread + longest_limit * CERTAIN)
 
 
 async def hearings(
@@ -115,14 +136,12 @@ async def hearings(
         "heard_minutes",
         everybody=EVERYBODY,
         look_s=look.total_seconds(),
+        usual_s=USUAL.total_seconds(),
         missed_s=times.missed.total_seconds(),
         outage_s=times.outage.total_seconds(),
     )
     minutes = {
-        row["vo"]: Minutes(
-            row["first"], row["last"], row["n_minutes"], tuple(zip(row["begins"], row["ends"], strict=True))
-        )
-        for row in rows
+        row["vo"]: Minutes(row["first"], tuple(map(Wait, row["begins"], row["ends"], row["n_before"]))) for row in rows
     }
     return heard(minutes, now, look, times)
 
@@ -135,25 +154,23 @@ def heard(found: Mapping[str, Minutes], now: datetime, look: timedelta, times: O
     if EVERYBODY not in found:
         return {EVERYBODY: Hearing(now)}
     everybody = found[EVERYBODY]
-    waits = [*everybody.waits, (everybody.last, now)]
-    away = [(begins + MINUTE, ends) for begins, ends in waits if ends - begins > times.missed]
+    away = [(one.begins + MINUTE, one.ends) for one in everybody.waits]
     if everybody.first > now - look:
         away.append((LONG_AGO, everybody.first))
     known = {EVERYBODY: _hearing(away, now, times)}
     for vo, minutes in found.items():
-        cut_off = _cut_off(minutes, now, look, times) if vo != EVERYBODY else ()
+        cut_off = _cut_off(minutes.waits, times) if vo != EVERYBODY else ()
         if cut_off:
             known[vo] = _hearing([*away, *cut_off], now, times)
     return known
 
 
-def _cut_off(minutes: Minutes, now: datetime, look: timedelta, times: OutageTimes) -> list[Stretch]:
+def _cut_off(waits: Iterable[Wait], times: OutageTimes) -> list[Stretch]:
     """When nobody of a VO was heard for unusually long, until that was given up."""
-    unusual = max(times.outage, look / minutes.n_minutes * UNUSUAL)
     return [
-        (begins + MINUTE, min(ends, begins + MINUTE + times.given_up))
-        for begins, ends in (*minutes.waits, (minutes.last, now))
-        if ends - begins > unusual
+        (one.begins + MINUTE, min(one.ends, one.begins + MINUTE + times.given_up))
+        for one in waits
+        if one.length > max(times.outage, USUAL / one.n_before * UNUSUAL)
     ]
 
 

@@ -179,7 +179,8 @@ class Explanation:
         rules, asked = await rules_in_force(connection), dict(row)
         limits = limits_of(self._parameters, rules, [queue.workflow] if queue is not None else [])
         now, grace_until = asked.pop("now"), asked.pop("grace_until")
-        heard = await hearings(connection, now, look_back(limits.longest_silence), outage_times(self._parameters))
+        times = outage_times(self._parameters)
+        heard = await hearings(connection, now, look_back(limits.longest_silence, times), times)
         hearing = heard.get(job["vo"] or EVERYBODY, heard[EVERYBODY])
         return time_out(watched_job(job, asked, queue), limits, rules, now, hearing, grace_until)
 

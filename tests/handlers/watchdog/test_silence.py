@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import asyncpg
+import pytest
 
+from shared.timeouts.hearing import OutageTimes, hearings, look_back
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
 from tests.handlers.watchdog.test_job_watch import HOUR, seasoned
@@ -133,3 +135,35 @@ async def test_a_rule_that_a_vo_added_for_silent_pilots_counts_only_minutes_that
     await stage.value("DELETE FROM heard_minutes WHERE minute > $1", START - 40 * MINUTE)
     await silent(connection, task, 119 * MINUTE)
     assert await lost(stage) == [], "78 of them count, and after an outage twice the limit is needed"
+
+
+@pytest.mark.parametrize("given_up_h", [6, 12])
+async def test_when_a_broken_road_is_given_up_jobs_end_little_by_little_after_a_grace(
+    stage: Stage, connection: asyncpg.Connection, given_up_h: int
+) -> None:
+    task = await rows.task(connection, vo="atlas")
+    await stage.set("UNHEARD_GIVEN_UP_S", given_up_h * 3600.0)
+    await heard(connection, "", 800, -1100)
+    await heard(connection, "atlas", 800, 0)
+    for number in range(40):  # of their limit of 120 minutes they used 119 before the road broke
+        await silent(connection, task, 119 * MINUTE, job_id=1_000_000 + 25 * number)
+    counts = []
+    given_up = given_up_h * 60 + 1
+    for minutes in (150, given_up - 1, given_up, given_up + 39, given_up + 40, given_up + 55, given_up + 70, 1100):
+        stage.clock.now = START + minutes * MINUTE
+        counts.append(len(await lost(stage)))
+    assert counts == [0, 0, 0, 0, 0, 20, 20, 0]
+
+
+async def test_a_vo_that_was_never_heard_again_is_known_by_its_last_minute(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    times = OutageTimes(given_up=24 * HOUR)
+    await heard(connection, "", 5000, 0)
+    await heard(connection, "cms", 5000, 0)
+    await heard(connection, "atlas", 5000, 1200)
+    found = await hearings(connection, START, look_back(2 * HOUR, times), times)
+    assert sorted(found) == ["", "atlas"] and found["atlas"].deaf == ((START - 1199 * MINUTE, START),)
+    await connection.execute("DELETE FROM heard_minutes WHERE vo = 'atlas' AND minute > $1", START - 3000 * MINUTE)
+    found = await hearings(connection, START, look_back(2 * HOUR, times), times)
+    assert found["atlas"].deaf == ((START - 2999 * MINUTE, START - 2999 * MINUTE + 24 * HOUR),)

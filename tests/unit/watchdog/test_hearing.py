@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.timeouts.hearing import EVERYBODY, Hearing, Minutes, OutageTimes, heard, look_back, per_mille
+from shared.timeouts.hearing import EVERYBODY, USUAL, Hearing, Minutes, OutageTimes, Wait, heard, look_back, per_mille
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -21,8 +22,10 @@ TIMES = OutageTimes(outage=3 * MINUTE, given_up=6 * HOUR, grace=40 * MINUTE, spr
 def minutes(*heard_in: tuple[int, int], outage: timedelta = MINUTE) -> Minutes:
     """Heard in each minute from so many before now to so many before now."""
     found = sorted(NOW - k * MINUTE for begins, ends in heard_in for k in range(ends, begins + 1))
-    waits = tuple((a, b) for a, b in pairwise(found) if b - a > outage)
-    return Minutes(found[0], found[-1], len(found), waits)
+    waits = tuple(
+        Wait(a, b, sum(a - USUAL <= one <= a for one in found)) for a, b in pairwise((*found, NOW)) if b - a > outage
+    )
+    return Minutes(found[0], waits)
 
 
 def hearing(*heard_in: tuple[int, int], of_vo: Minutes | None = None) -> Hearing:
@@ -84,6 +87,14 @@ def test_a_broken_road_counts_again_when_it_is_given_up() -> None:
     assert known.before(2 * HOUR) == NOW - 2 * HOUR
 
 
+@pytest.mark.parametrize("minutes_ago", [90, 300, 359, 600])
+def test_however_long_a_vo_is_cut_off_that_does_not_make_it_usual(minutes_ago: int) -> None:
+    of_vo = minutes((minutes_ago + 400, minutes_ago), outage=TIMES.outage)
+    known = heard({EVERYBODY: minutes((1100, 0)), "atlas": of_vo}, NOW, look_back(2 * HOUR, TIMES), TIMES)["atlas"]
+    begins = NOW - (minutes_ago - 1) * MINUTE
+    assert known.deaf == ((begins, min(NOW, begins + 6 * HOUR)),)
+
+
 def test_a_vo_with_few_pilots_is_not_cut_off_because_they_seldom_report() -> None:
     seldom = minutes(*((k, k) for k in range(35, 400, 30)), outage=TIMES.outage)
     assert hearing((400, 0), of_vo=seldom).deaf == ()
@@ -97,8 +108,10 @@ def test_after_a_grace_what_is_lost_ends_little_by_little(after: int, part: int)
 
 
 def test_limits_of_many_hours_are_looked_at_for_as_long() -> None:
-    assert look_back(2 * HOUR) == 6 * HOUR and look_back(10 * HOUR) == 20 * HOUR
-    assert look_back(1000 * HOUR) == timedelta(days=7)
+    spread = 70 * MINUTE
+    assert look_back(2 * HOUR, TIMES) == 16 * HOUR + spread and look_back(10 * HOUR, TIMES) == 32 * HOUR + spread
+    assert look_back(2 * HOUR, replace(TIMES, given_up=24 * HOUR)) == 34 * HOUR + spread
+    assert look_back(1000 * HOUR, TIMES) == timedelta(days=7)
 
 
 @given(
