@@ -78,10 +78,12 @@ CREATE INDEX catalogue_requests_read ON catalogue_requests (vo, subject, done_at
 CREATE INDEX catalogue_requests_rule ON catalogue_requests (rule_id) WHERE status = 'moving';
 CREATE INDEX catalogue_requests_ended ON catalogue_requests (done_at) WHERE status IN ('done', 'failed');
 
--- Whether the report of a job waits for us: its outputs are to be added to a catalogue outside, or a message about them
--- is not handled. Indexes catalogue_requests_of_task, deferred_messages_tasks, parked_messages_tasks.
+-- Whether the report of a job that is holding waits for us: its pilot said how it ended, and its outputs are not
+-- registered, wherever the message about them is; or they are to be added to a catalogue outside, or that message is not
+-- handled. Indexes job_reports_pkey, catalogue_requests_of_task, deferred_messages_tasks, parked_messages_tasks.
 CREATE FUNCTION orrery_report_waits(of_task bigint, of_job bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM catalogue_requests c
+    SELECT EXISTS (SELECT FROM job_reports r WHERE r.job_id = of_job AND r.state IN ('finished', 'failed'))
+        OR EXISTS (SELECT FROM catalogue_requests c
                     WHERE c.task_id = of_task AND c.status IN ('open', 'moving') AND c.kind = 'add_files'
                       AND c.details -> 'job_ids' @> to_jsonb(of_job))
         OR EXISTS (SELECT FROM deferred_messages d

@@ -141,6 +141,25 @@ async def test_a_holding_job_does_not_end_while_its_report_waits_for_us(
     assert await ended(stage) == {held: "failed"}
 
 
+@pytest.mark.parametrize(("priority", "limit"), [(800, 3 * HOUR), (799, 48 * HOUR)])
+async def test_a_holding_job_whose_final_report_is_stored_does_not_end_however_long_its_message_is_on_its_way(
+    stage: Stage, connection: asyncpg.Connection, priority: int, limit: timedelta
+) -> None:
+    task = await rows.task(connection)
+    values = {"status": "holding", "current_priority": priority}
+    _, held = await before_and_after(connection, task, limit, **values)
+    _, failed = await before_and_after(connection, task, limit, **values)
+    _, late = await before_and_after(connection, task, limit, **values)
+    for job_id, state in ((held, "finished"), (failed, "failed"), (late, "late")):
+        await rows.insert(
+            connection, "job_reports", {"job_id": job_id, "attempt_number": 1, "state": state, "report": {}}
+        )
+    assert await ended(stage) == {late: "failed"}
+    await connection.execute("DELETE FROM job_reports WHERE job_id = $1", held)
+    await connection.execute("DELETE FROM watch_runs")
+    assert await ended(stage) == {held: "failed"}
+
+
 @pytest.mark.parametrize("record", [{"status": "paused"}, {"catchall": "disableReassign"}])
 async def test_a_queue_that_left_the_grid_keeps_its_exemption_for_a_week(
     stage: Stage, connection: asyncpg.Connection, record: dict[str, str]
