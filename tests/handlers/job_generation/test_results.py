@@ -13,7 +13,6 @@ from shared.events import JobsExpired, JobsFailed, JobsFinished, JobsMerging, Ta
 from tests import rows
 from tests.handlers.events import deliver
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
-from tests.rows import ARCHIVE
 
 
 async def test_finished_jobs_finish_their_files_and_the_task_is_prepared(story: Story) -> None:
@@ -275,23 +274,6 @@ async def test_ended_and_counted_jobs_leave_the_hot_table(story: Story) -> None:
     await story.check()
     await story.hear(JobsFinished(job_ids=tuple(jobs)))
     assert await story.status(task_id) == "prepared"
-
-
-async def test_the_text_of_a_job_is_forgotten_a_week_after_it_left(story: Story) -> None:
-    task_id = await story.task(n_files=2)
-    jobs = await story.jobs_of(task_id)
-    await story.end(jobs, "finished")
-    forget = next(one for one in story.service.periodic if one.name == "forget-specs")
-    async with story.database.begin(reason="test") as work:
-        for job_id, days in zip(jobs, (6, 8), strict=True):
-            await work.connection.execute(
-                ARCHIVE.replace("orrery_now()", "orrery_now() - make_interval(days => $2)") + " WHERE job_id = $1",
-                job_id,
-                days,
-            )
-    async with story.database.begin(reason="forget") as work:
-        await forget.run(work)
-    assert await story.fetch("SELECT job_id FROM job_specs") == [{"job_id": jobs[0]}]
 
 
 async def test_finished_and_failed_jobs_of_a_task_are_counted_once_and_others_are_neither(story: Story) -> None:
