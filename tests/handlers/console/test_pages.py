@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from services.console.showing.rendering import POLICY
+from services.console.showing.rendering import POLICY, static_files
 from tests.handlers.console.stubbed_api import RECORDED, Page, StubbedApi, browser_at, envelope
 
 #: each page, and what stands on it
@@ -221,6 +221,16 @@ async def test_the_first_page_is_small_over_the_wire(visitor: httpx.AsyncClient,
         assert file.status_code == 200 and "immutable" in file.headers["cache-control"]
         n_bytes += len(gzip.compress(file.content, 6))
     assert n_bytes < LARGEST_FIRST_PAGE_BYTES
+
+
+async def test_a_part_that_is_refused_stays_and_asks_again(visitor: httpx.AsyncClient) -> None:
+    """The library swaps every answer but those of its `noSwap`, and reads that as JSON where it begins with a brace."""
+    page = (await visitor.get("/console/sign-in")).text
+    (config,) = re.findall(r"<meta name=\"htmx-config\" content='({[^']*})'>", page)
+    assert {"4xx", "5xx", 204} <= set(json.loads(config)["noSwap"])
+    assert page.index("htmx-config") < page.index("<script")
+    library = static_files()["htmx.js"].decode()
+    assert "meta[name=\"htmx-config\"]" in library and "noSwap:[204,304]" in library and '[0]+"xx"' in library
 
 
 async def test_a_failure_of_ours_is_a_page_without_details(
