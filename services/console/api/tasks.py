@@ -34,7 +34,8 @@ async def tasks(visit: Visit) -> Page:
     before = visit.word("before")
     rows: list[dict] = []
     if not wanted.wrong:
-        rows = await visit.api.get("task/list", limit=ROWS + 1, before_id=before, **wanted.asks)
+        asked = {"limit": ROWS + 1, "before_id": before, "jobs": "false"}
+        rows = await visit.api.get("task/list", **asked, **wanted.asks)
     older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
     data = {"q": wanted.text, "tasks": rows[:ROWS], "older": older, "wrong": wanted.wrong}
     shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before}

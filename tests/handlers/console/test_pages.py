@@ -170,7 +170,7 @@ async def test_a_filter_with_an_error_names_the_word_and_what_is_allowed_and_ask
 async def test_the_filter_is_what_the_api_is_asked(browser: httpx.AsyncClient, api: StubbedApi) -> None:
     await browser.get("/console/tasks?q=status%3Drunning%20vo%3Datlas&before=90")
     (asked,) = api.queries("task/list")
-    assert asked == {"status": ["running"], "vo": ["atlas"], "before_id": ["90"], "limit": ["51"]}
+    assert asked == {"status": ["running"], "vo": ["atlas"], "before_id": ["90"], "limit": ["51"], "jobs": ["false"]}
 
 
 async def test_pages_go_by_the_last_id_of_the_page_before(browser: httpx.AsyncClient, api: StubbedApi) -> None:
@@ -230,7 +230,7 @@ async def test_a_part_that_is_refused_stays_and_asks_again(visitor: httpx.AsyncC
     assert {"4xx", "5xx", 204} <= set(json.loads(config)["noSwap"])
     assert page.index("htmx-config") < page.index("<script")
     library = static_files()["htmx.js"].decode()
-    assert "meta[name=\"htmx-config\"]" in library and "noSwap:[204,304]" in library and '[0]+"xx"' in library
+    assert 'meta[name="htmx-config"]' in library and "noSwap:[204,304]" in library and '[0]+"xx"' in library
 
 
 async def test_a_failure_of_ours_is_a_page_without_details(

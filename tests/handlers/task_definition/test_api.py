@@ -55,6 +55,8 @@ async def test_a_list_has_files_and_jobs_by_state_and_can_be_filtered(
     assert [one["task_id"] for one in listed] == [second, first]
     assert listed[1]["jobs"] == {"activated": 1, "finished": 1, "running": 1}
     assert listed[1]["files"]["opened"] == 20
+    without = (await get(user, "task/list", jobs="false"))["data"]
+    assert "jobs" not in without[1] and without[1]["files"] == listed[1]["files"]
     for query in ({"status": "ready,running"}, {"user_name": "alice"}, {"label": "user"}, {"name": "histo"}):
         assert [one["task_id"] for one in (await get(user, "task/list", **query))["data"]] == [second]
     for query in ({"user_name": "prodteam"}, {"name": "simul*"}):

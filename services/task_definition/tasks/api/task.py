@@ -250,10 +250,11 @@ class TaskRoutes:
         limit: Annotated[int, Page(1000)] = 100,
         offset: Offset = 0,
         counts: bool = True,
+        jobs: bool = True,
     ) -> Response:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
-        `before_id` is the last id of the page before.
+        `before_id` is the last id of the page before; without `jobs` files are counted alone, without `counts` nothing.
         """
         statuses = words(status)
         unknown = sorted(set(statuses or ()) - set(TASK.meanings))
@@ -273,7 +274,7 @@ class TaskRoutes:
             skip=offset,
         )
         async with self._database.read() as connection:
-            return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts))
+            return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts, jobs=jobs))
 
 
 def _not_found(task_id: int) -> Envelope:

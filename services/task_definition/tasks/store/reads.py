@@ -56,9 +56,11 @@ class TaskFilter:
 
 
 async def list_tasks(
-    connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller, *, counts: bool = True
+    connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller, *, counts: bool = True, jobs: bool = True
 ) -> list[dict[str, Any]]:
     """List tasks, the newest first, with `files` of their master inputs and `jobs` by state.
+
+    Without `counts` with neither; without `jobs`, which cost most, with files alone.
 
     `held_back`: why no jobs are made of a task just now, as its share has enough; null: it does not wait for that.
     """
@@ -70,10 +72,12 @@ async def list_tasks(
     for task in tasks:
         task["held_back"] = reasons.get(task["task_id"])
     if counts and tasks:
-        files, jobs = await _files(connection, ids), await _jobs_by_state(connection, ids)
+        files = await _files(connection, ids)
+        by_state = await _jobs_by_state(connection, ids) if jobs else {}
         for task in tasks:
             task["files"] = files.get(task["task_id"], {})
-            task["jobs"] = jobs.get(task["task_id"], {})
+            if jobs:
+                task["jobs"] = by_state.get(task["task_id"], {})
     return [_as_told(task, caller) for task in tasks]
 
 
