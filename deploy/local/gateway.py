@@ -30,11 +30,13 @@ from deploy.local.gateway_rooms import (
     Full,
     Held,
     Places,
+    Rooms,
     rooms_of_others,
+    rooms_of_pages,
     rooms_of_pilots,
 )
 from deploy.local.locations import GATEWAY_FILE, Location, documents_of, location_of, read_locations
-from deploy.local.services import RECORD_VARIABLE
+from deploy.local.services import CONSOLE, RECORD_VARIABLE
 from shared.auth.addresses import Network, Proxies, counted_as
 from shared.auth.certificates import HEADERS as CERTIFICATE_HEADERS
 from shared.config.settings import ListeningSettings, SettingsError, load_settings
@@ -101,7 +103,7 @@ class Gateway:
         self._session = session
         self._tls_proxies = tls_proxies
         self._believed = believed
-        self._pilots, self._others = rooms_of_pilots(), rooms_of_others()
+        self._pilots, self._pages, self._others = rooms_of_pilots(), rooms_of_pages(), rooms_of_others()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer of the service whose path it is, or why there is none."""
@@ -115,7 +117,7 @@ class Gateway:
         location = location_of(request.path, self._locations)
         if location is None:
             return failed(request, 404, f"no service has {request.path}")
-        rooms = self._pilots if request.path.startswith(OF_PILOTS) else self._others
+        rooms = self._rooms_of(request.path, location.service)
         address = counted_as(self._address(request))
         try:
             with rooms.memory.held(address) as held:
@@ -129,6 +131,11 @@ class Gateway:
             if isinstance(error, TooLarge):
                 return failed(request, 413, str(error))
             return failed(request, 503, f"{error}; come again in {RETRY_AFTER_S} s")
+
+    def _rooms_of(self, path: str, service: str) -> Rooms:
+        if path.startswith(OF_PILOTS):
+            return self._pilots
+        return self._pages if service == CONSOLE else self._others
 
     def _address(self, request: web.BaseRequest) -> str:
         return self._believed.address(request.remote or "", ",".join(request.headers.getall("X-Forwarded-For", ())))

@@ -112,3 +112,8 @@ def rooms_of_pilots() -> Rooms:
 
 def rooms_of_others() -> Rooms:
     return Rooms(Places(200, 50, 500), Places(50, 10, 50), Memory(128 * 2**20, 32 * 2**20))
+
+
+def rooms_of_pages() -> Rooms:
+    """A page waits for calls that it makes through the same gateway: they never wait for the place that it holds."""
+    return Rooms(Places(200, 50, 500), Places(20, 5, 20), Memory(32 * 2**20, 8 * 2**20))

@@ -74,6 +74,13 @@ def test_every_service_of_a_location_is_one_that_is_started() -> None:
     assert {one.service for one in LOCATIONS} <= set(services.SERVICES)
 
 
+def test_the_console_asks_where_its_calls_are_not_counted_and_nobody_else_can() -> None:
+    blocks, conf = blocks_of("services"), GATEWAY_FILE.read_text()
+    (port,) = re.findall(r'map \$server_port \$counted {[^}]*?(\d+) "";', conf)
+    assert f"ORRERY_API_URL: http://gateway:{port}\n" in blocks["console"] and f"listen {port};" in conf
+    assert re.findall(r":(\d+)\"$", blocks["gateway"], re.MULTILINE) == ["8080"]
+
+
 def blocks_of(section: str) -> dict[str, str]:
     """The text of each container under its name."""
     text = COMPOSE.split(f"\n{section}:\n")[1].split("\nvolumes:\n")[0]

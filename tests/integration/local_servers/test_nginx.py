@@ -31,7 +31,8 @@ TEMPORARY = """
 
 def configured(folder: Path, port: int, service: str, **replaced: str) -> Path:
     """The files with another port, folder, services and times; everything else as it is."""
-    text = GATEWAY_FILE.read_text().replace("listen 8080;", f"listen {LOOPBACK}:{port};")
+    text = GATEWAY_FILE.read_text().replace("listen 8081;", f"listen {LOOPBACK}:8081;")
+    text = text.replace("8081", str(free_port())).replace("listen 8080;", f"listen {LOOPBACK}:{port};")
     text = text.replace("/var/log/nginx/access.log", str(folder / "access.log"))
     text = re.sub(r"set \$(\w+) http://\S+;", rf"set $\1 {service};", text)
     for before, after in {r"_timeout 10s": "_timeout 1s", **replaced}.items():
@@ -170,6 +171,16 @@ async def test_too_many_from_one_address_are_put_off_in_the_form_of_the_method_a
         told = await running.client.post("/server/panda/getJob", content=b"siteName=Q")
         assert (told.status_code, told.json()["StatusCode"]) == (200, 10)
         assert (await waiting).status_code == 200
+
+
+async def test_what_the_console_asks_for_is_not_counted_and_its_pages_are(tmp_path: Path) -> None:
+    async with nginx(tmp_path, **{r"limit_conn of_others 100": "limit_conn of_others 3"}) as running:
+        text = (tmp_path / "gateway.conf").read_text()
+        (own,) = re.findall(r"map \$server_port \$counted {[^}]*?(\d+) \"\";", text)
+        calls = [running.client.get(f"http://{LOOPBACK}:{own}/api/v1/task/wait") for _ in range(6)]
+        pages = [running.client.get("/console/wait") for _ in range(6)]
+        answers = [one.status_code for one in await asyncio.gather(*calls, *pages)]
+    assert answers[:6] == [200] * 6 and sorted(answers[6:]) == [200] * 3 + [429] * 3
 
 
 async def test_no_argument_of_an_address_is_in_a_log(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from deploy.local.gateway import Copies, serve
+from deploy.local.gateway_rooms import Memory, Places, Rooms
 from deploy.local.ports import LOOPBACK, free_port
 
 
@@ -177,6 +178,35 @@ async def test_a_copy_that_takes_no_connection_is_passed_over_and_the_caller_may
         assert answer.status_code == 503 and answer.headers["retry-after"] == "5"
         async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [full, copy.url]}) as client:
             assert [(await client.get("/api/v1/job/1")).status_code for _ in range(2)] == [418, 418]
+
+
+async def test_as_many_pages_at_once_as_have_places_are_all_answered_by_calls_through_the_same_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page is one that waits for all others before it asks."""
+    monkeypatch.setattr(
+        "deploy.local.gateway.rooms_of_others", lambda: Rooms(Places(3, 3, 9), Places(1, 1), Memory(9, 9))
+    )
+    monkeypatch.setattr(
+        "deploy.local.gateway.rooms_of_pages", lambda: Rooms(Places(3, 3, 9), Places(1, 1), Memory(9, 9))
+    )
+    all_hold = asyncio.Barrier(3)
+
+    class Console(Copy):
+        client: httpx.AsyncClient
+
+        async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+            await all_hold.wait()
+            asked = await asyncio.gather(*(self.client.get("/api/v1/job/list") for _ in range(3)))
+            return web.json_response([one.status_code for one in asked])
+
+    async with (
+        Console().running() as console,
+        Copy().running() as copy,
+        gateway(tmp_path, {"console": [console.url], "job-dispatch": [copy.url]}) as console.client,
+    ):
+        pages = await asyncio.gather(*(console.client.get("/console/tasks") for _ in range(3)))
+    assert [one.json() for one in pages] == [[418] * 3] * 3
 
 
 async def test_a_request_that_may_have_reached_a_copy_is_not_sent_to_another(tmp_path: Path) -> None:
