@@ -107,5 +107,6 @@ class SessionRoutes:
         filled = {"problem": "", "link": "", "person": None, "next": HOME, **shown}
         page = Page("sign_in.html", "Sign in", status=status, shown={**filled, "word": signing.form_word(visitor)})
         response = self._console.shown(request, page, None)
+        response.headers["Referrer-Policy"] = "no-referrer"  # the address may be a link that signs in
         signing.remember_visitor(response, visitor)
         return response

@@ -128,6 +128,14 @@ async def test_a_link_signs_in_once_and_asks_who_opens_it_first(visitor: httpx.A
     assert (await visitor.get(link)).status_code == 403
 
 
+async def test_a_page_for_signing_in_tells_its_address_to_nothing_that_it_loads(visitor: httpx.AsyncClient) -> None:
+    link = await link_of(visitor, token_for())
+    for path in (link, f"{link}A", "/console/sign-in"):
+        assert (await visitor.get(path)).headers.get_list("referrer-policy") == ["no-referrer"], path
+    await sign_in(visitor)
+    assert (await visitor.get("/console/")).headers["referrer-policy"] == "same-origin", "forms go back to their page"
+
+
 async def test_a_link_is_good_for_two_minutes(visitor: httpx.AsyncClient, clock: list[float]) -> None:
     link = await link_of(visitor, token_for())
     clock[0] += LINK_S
