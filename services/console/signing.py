@@ -23,6 +23,10 @@ SESSION, LINK, FORM, SAID = "console session", "console link", "console form", "
 LINK_S = 120.0
 #: a form may stay open as long as a working day
 FORM_S = 12 * 3600.0
+#: characters of a sealed word: browsers drop cookies of more than 4096 bytes, with their names, without a sound
+MOST_COOKIE_CHARACTERS = 3800
+#: of what is told on the next page
+MOST_SAID_CHARACTERS = 1500
 #: what browsers send where the page with the form is ours, or is nobody's
 OWN_SITES = frozenset({"same-origin", "none"})
 
@@ -63,7 +67,7 @@ class Signing:
         if len(token) > MOST_TOKEN_CHARACTERS:
             raise Refused(f"the token has {len(token)} characters; at most {MOST_TOKEN_CHARACTERS} fit into a cookie")
         known = (await api.get("system/get_attributes"))["environment"]
-        return Session(
+        session = Session(
             secrets.token_urlsafe(12),
             token,
             known["REMOTE_USER"],
@@ -72,6 +76,13 @@ class Signing:
             known["RIGHTS"],
             min(self._clock() + self._session_s, _expiry_of(token)),
         )
+        n_characters = len(self._seals.seal(session.content(), SESSION))
+        if n_characters > MOST_COOKIE_CHARACTERS:
+            raise Refused(
+                f"the token, with name, roles, VOs and rights, is {n_characters} characters when it is sealed; at most "
+                f"{MOST_COOKIE_CHARACTERS} fit into a cookie: use a token with fewer groups or roles"
+            )
+        return session
 
     def begin(self, response: Response, session: Session) -> None:
         """Give the browser its session."""
@@ -120,9 +131,11 @@ class Signing:
             raise ForgedForm("this form is not of a page that you opened here, or is too old: open the page again")
 
     def say(self, response: Response, said: Said) -> None:
-        """Tell something on the next page."""
-        content = {"text": said.text[:1500], "good": said.good}
-        self._set(response, SAID_COOKIE, self._seals.seal(content, SAID), 60)
+        """Tell something on the next page, of a text that is too long for a cookie its beginning."""
+        text = said.text[:MOST_SAID_CHARACTERS].encode(errors="replace").decode()
+        while len(word := self._seals.seal({"text": text, "good": said.good}, SAID)) > MOST_COOKIE_CHARACTERS:
+            text = text[: len(text) * 9 // 10]
+        self._set(response, SAID_COOKIE, word, 60)
 
     def said_to(self, request: Request) -> Said | None:
         """What is to be told on this page."""

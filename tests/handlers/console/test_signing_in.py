@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from services.console.asking import Api
 from services.console.policy.sessions import MOST_TOKEN_CHARACTERS
-from services.console.signing import FORM_S, LINK_S
+from services.console.signing import FORM_S, LINK_S, MOST_COOKIE_CHARACTERS
 from tests.handlers.console.stubbed_api import (
+    RECORDED,
     Page,
     StubbedApi,
     browser_at,
@@ -88,6 +91,34 @@ async def test_what_is_no_token_is_refused_before_anybody_is_asked(
     fields = Page((await visitor.get("/console/sign-in")).text).form_to("/console/sign-in")
     answer = await visitor.post("/console/sign-in", data={**fields, "token": token})
     assert answer.status_code == 403 and api.asked == []
+
+
+async def test_a_session_that_is_too_large_for_a_cookie_is_refused_and_the_page_says_so(
+    visitor: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    """Browsers would drop the cookie, and ask for signing in again without a word."""
+    known = RECORDED["system/get_attributes"]["data"]
+    rights = known["environment"] | {"RIGHTS": "ü" * 1500}
+    api.says("system/get_attributes", {**known, "environment": rights})
+    answer = await sign_in(visitor)
+    assert answer.status_code == 403 and f"at most {MOST_COOKIE_CHARACTERS} fit into a cookie" in answer.text
+    assert "orrery_console=" not in str(answer.headers.get_list("set-cookie"))
+    link = await visitor.post("/console/sign-in/links", headers={"Authorization": f"Bearer {token_for()}"})
+    assert link.status_code == 400 and "fit into a cookie" in link.json()["message"]
+
+
+@pytest.mark.parametrize("text", ["é" * 2000, "\U0001f680" * 2000, "\x00" * 2000, "\ud800 lone", "x" * 2000, ""])
+async def test_what_is_told_on_the_next_page_fits_into_a_cookie_whatever_it_is(
+    browser: httpx.AsyncClient, api: StubbedApi, text: str
+) -> None:
+    page = Page((await browser.get("/console/tasks/7/commands/kill")).text)
+    body = json.dumps({"success": True, "message": text, "data": None})
+    api.answers["task/kill"] = lambda request: httpx.Response(200, content=body)
+    fields = page.form_to("/console/tasks/7/commands/kill")
+    answer = await browser.post("/console/tasks/7/commands/kill", data=fields)
+    (cookie,) = [one for one in answer.headers.get_list("set-cookie") if one.startswith("orrery_console_said=")]
+    assert answer.status_code == 303 and len(cookie.partition(";")[0]) < 4096
+    assert (await browser.get(answer.headers["location"])).status_code == 200
 
 
 async def test_a_session_ends_with_its_token(visitor: httpx.AsyncClient, clock: list[float]) -> None:
