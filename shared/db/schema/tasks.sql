@@ -135,6 +135,8 @@ CREATE INDEX tasks_command ON tasks (task_id) WHERE command IS NOT NULL;
 CREATE INDEX tasks_user ON tasks (user_name, status, current_priority DESC, task_id);
 -- The newest tasks of a user among all tasks, also of one who has submitted nothing for long.
 CREATE INDEX tasks_user_newest ON tasks (user_name, task_id);
+-- The newest tasks of a VO, also of one with few among many of others.
+CREATE INDEX tasks_vo_newest ON tasks (vo, task_id);
 CREATE INDEX tasks_created ON tasks (creation_date);
 CREATE INDEX tasks_changed ON tasks (state_change_time);
 CREATE INDEX tasks_frozen ON tasks (frozen_time) WHERE frozen_time IS NOT NULL;

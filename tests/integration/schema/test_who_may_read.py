@@ -48,7 +48,7 @@ async def test_lists_by_what_is_hidden_go_by_the_readers_own_tasks(database: Dat
         await connection.execute("SET session_replication_role = replica")
         await connection.execute(
             "INSERT INTO tasks (task_id, task_name, user_name, status, vo) SELECT n, 'task.' || n, 'user' || n % 500,"
-            " 'done', 'atlas' FROM generate_series(1, 20000) n"
+            " 'done', CASE WHEN n > 20 THEN 'atlas' ELSE 'cms' END FROM generate_series(1, 20000) n"
         )
         first = await rows.job(connection, 1)
         await connection.execute(
@@ -59,8 +59,10 @@ async def test_lists_by_what_is_hidden_go_by_the_readers_own_tasks(database: Dat
         await connection.execute("ANALYZE tasks, jobs")
         await connection.execute("SET plan_cache_mode = force_custom_plan")
         reach = {"reader": "user7", "own_vos": ["atlas"], "produced_vos": [], "told_only": True, "owner": "user7"}
+        of_vo = {"vo": "cms", "at_most": 51, "skip": 0, "told_only": False, "owner": None}
         for statements, name, given, index in (
             (TASKS, "list_tasks", {"name": "task%", "at_most": 100, "skip": 0}, "tasks_user"),
+            (TASKS, "list_tasks", of_vo, "tasks_vo_newest"),
             (JOBS, "list_jobs", {"queue": "Q1", "no_queue": "NONE", "size": 100}, "jobs_task"),
         ):
             values = [(reach | given).get(one) for one in statements.parameters(name)]

@@ -1,7 +1,7 @@
 -- name: list_tasks
 -- Newest first; every filter may be NULL. A filter on what the state view hides finds only what the reader may have in
--- full (told_only); of whoever produces nothing that is their own (owner). Indexes tasks_user_newest, tasks_user,
--- tasks_by_status.
+-- full (told_only); of whoever produces nothing that is their own (owner). Indexes tasks_user_newest, tasks_vo_newest,
+-- tasks_user, tasks_by_status.
 -- told by: DETAILS
 SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
        old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
