@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,15 @@ def checked_url(url: str, where: str) -> str:
     if not is_one:
         raise WrongUsage(f"{where}={url!r}: must start with http:// or https://, and name a host")
     return url.rstrip("/")
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether an address is one of a loopback."""
+    host = httpx.URL(url).host
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _record(start: Path) -> tuple[Path | None, dict[str, Any]]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import typer
 
-from services.cli.addresses import URL_VARIABLE, Addresses, find_addresses
+from services.cli.addresses import URL_VARIABLE, Addresses, find_addresses, is_this_machine
 from services.cli.client import Client
 from services.cli.commands.options import Json, help_text
 from services.cli.failures import Unreachable, WrongUsage
@@ -46,8 +46,7 @@ def console(
     addresses = find_addresses()
     token = _token(addresses, name, roles or [], groups or [])
     made = Client(addresses, token=token).post("console", f"{ROOT}sign-in/links")
-    address = made.get("address") or _address(addresses)
-    url = f"{address}{made['path']}?next={quote(_path(path), safe='')}"
+    url = f"{_seen_address(addresses, made.get('address'))}{made['path']}?next={quote(_path(path), safe='')}"
     told({"message": url, "data": {"url": url, "name": made["name"]}}, as_json)
     if not (print_only or as_json):
         _open(url)
@@ -82,6 +81,16 @@ def _address(addresses: Addresses) -> str:
     if url is None:
         raise Unreachable(f"console: address unknown: `make up` starts the system; for another set {URL_VARIABLE}")
     return url
+
+
+def _seen_address(addresses: Addresses, told: str | None) -> str:
+    """Where the browser of this person reaches the console that told its address.
+
+    One of a loopback is an address of the console's own machine: whoever asked it at another reaches it there.
+    """
+    if told and not (addresses.elsewhere and is_this_machine(told)):
+        return told
+    return _address(addresses)
 
 
 def _path(given: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from services.cli import device_flow
-from services.cli.addresses import SERVICES, URL_VARIABLE, Addresses, checked_url, find_addresses
+from services.cli.addresses import SERVICES, URL_VARIABLE, Addresses, checked_url, find_addresses, is_this_machine
 from services.cli.client import Client
 from services.cli.commands.options import Json, help_text
 from services.cli.failures import Refused, WrongUsage
@@ -45,7 +45,7 @@ def login(
 ) -> None:
     """Only a token that the system takes is remembered."""
     where = _url_of(url)
-    if where.startswith("http://") and not _is_this_machine(where):
+    if where.startswith("http://") and not is_this_machine(where):
         warn(f"{where} is not encrypted: whoever is on the way reads your token")
     found = _pasted() if paste else _by_issuer(where, vo)
     known = _client(where, found.token).get("task_definition", "system/get_attributes")["environment"]
@@ -131,12 +131,3 @@ def _tell_what_wins(url: str) -> None:
         warn(f"commands here go to {where}; set {URL_VARIABLE}={url} for this one")
     elif os.environ.get(TOKEN_VARIABLE):
         warn(f"{TOKEN_VARIABLE} is set: its token is shown, not that of the login")
-
-
-def _is_this_machine(url: str) -> bool:
-    from shared.auth.configuration import encrypted
-
-    try:
-        return bool(encrypted(url))
-    except ValueError:
-        return False

@@ -23,6 +23,28 @@ def test_where_the_console_knows_its_address_the_link_has_that(services, orrery)
 
 
 @pytest.mark.parametrize(
+    ("told", "is_asked"),
+    [
+        ("http://127.0.0.1:8080", True),
+        ("http://localhost:8080", True),
+        ("http://[::1]:8080", True),
+        ("https://console.example", False),
+        ("http://10.0.0.7:8080", False),
+    ],
+)
+def test_who_asked_a_system_elsewhere_gets_no_link_to_a_loopback(
+    services, orrery, monkeypatch: pytest.MonkeyPatch, told: str, is_asked: bool
+) -> None:
+    services.says("/console/sign-in/links", {"path": "/console/sign-in/link/w.x", "address": told, "name": "ada"})
+    here = json.loads(orrery("console", "--json").out)["data"]["url"]
+    assert here.startswith(f"{told}/console/"), "in a container it is known by its name, which no browser knows"
+    asked = services.url.replace("127.0.0.1", "localhost")
+    monkeypatch.setenv("ORRERY_URL", asked)
+    url = json.loads(orrery("console", "--json").out)["data"]["url"]
+    assert url.startswith(f"{asked if is_asked else told}/console/sign-in/link/w.x")
+
+
+@pytest.mark.parametrize(
     ("kind", "which", "path"),
     [
         ("task", "7", "tasks/7"),
