@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
@@ -34,7 +36,7 @@ async def tasks(visit: Visit) -> Page:
     before = visit.word("before")
     rows: list[dict] = []
     if not wanted.wrong:
-        asked = {"limit": ROWS + 1, "before_id": before, "jobs": "false"}
+        asked: dict[str, Any] = {"limit": ROWS + 1, "before_id": before, "jobs": "false"}
         rows = await visit.api.get("task/list", **asked, **wanted.asks)
     older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
     data = {"q": wanted.text, "tasks": rows[:ROWS], "older": older, "wrong": wanted.wrong}
