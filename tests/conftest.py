@@ -6,6 +6,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,16 +71,23 @@ def databases(servers_of_tests: servers.Servers, database_template: str) -> Iter
 @pytest.fixture
 async def database_url(databases: Databases) -> AsyncIterator[str]:
     """The address of an empty database with the schema that is the test's alone."""
-    url = await databases.lend()
+    url, before = await databases.lend(), asyncio.all_tasks()
     yield url
+    await end_tasks(asyncio.all_tasks() - before)
     await databases.take_back(url)
 
 
+async def end_tasks(tasks: set[asyncio.Task[Any]]) -> None:
+    """What a test left in the event loop does not reach the next one."""
+    others = tasks - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = await Database.connect(database_url, actor="test")
-    yield database
-    await database.close()
+async def database(databases: Databases, database_url: str) -> Database:
+    return await databases.database(database_url, actor="test")
 
 
 @pytest.fixture

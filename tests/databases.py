@@ -5,21 +5,25 @@ database to the next one, with the rows, sequences and statistics of the templat
 changed (its schema, its settings), or that cannot be emptied for whatever reason, is dropped.
 
 A new session reads the catalogues and plans every statement anew, which takes longer than the statements. So each
-database has one session of ours as long as it lives, in an event loop that outlives those of the tests.
+database has one session of ours as long as it lives, in an event loop that outlives those of the tests, and the pools
+of a test are left to the next one, too: tests of one process run in one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from typing import Any, TypeVar
 
 import asyncpg
 
+import shared.db.database
+from shared.db import Database
 from tests import servers
 
 T = TypeVar("T")
@@ -29,6 +33,10 @@ SESSION_END_TIMEOUT_S = 60.0
 _ENDED = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 #: the name of our session, for tests that look at the sessions of their database
 OWN_SESSION = "databases of the tests"
+#: the sessions of the pools that are left to the next test
+KEPT_SESSIONS = "kept by the tests"
+_NAME_OF_KEPT = f"orrery {KEPT_SESSIONS}, process {os.getpid()}"
+_MAX_SIZE = 8
 _SETTINGS = {"application_name": OWN_SESSION, "plan_cache_mode": "force_generic_plan"}
 
 #: asked until nobody is left; the function's own way of waiting looks every 100 ms
@@ -162,6 +170,39 @@ class Copy:
     url: str
     session: asyncpg.Connection
     origin: Origin
+    pools: list[asyncpg.Pool] = field(default_factory=list)
+
+    async def database(self, actor: str) -> Database:
+        """Pools like those of `Database.connect`, of sessions that know the statements of earlier tests."""
+        if not self.pools:
+            may_idle_s = shared.db.database.IDLE_IN_TRANSACTION_S
+            for size in (_MAX_SIZE, _MAX_SIZE // 2):
+                pool = await shared.db.database.open_pool(
+                    self.url, KEPT_SESSIONS, 0, size, may_idle_s, statement_cache_size=2000,
+                    max_cached_statement_lifetime=0, max_inactive_connection_lifetime=0,
+                )  # fmt: skip
+                self.pools.append(pool)
+        pool, reads = self.pools
+        return Database(pool, actor=actor, reads=reads)
+
+    async def make_pools_new(self) -> None:
+        """Take back what a test set in the sessions; pools of which anything is in use, broken or closed are cut."""
+        try:
+            for pool in self.pools:
+                sessions = [await pool.acquire(timeout=1.0) for _ in range(pool.get_idle_size())]
+                is_whole = len(sessions) == pool.get_size()
+                for session in sessions:
+                    await session.reset()
+                    await pool.release(session)
+                if not is_whole:
+                    self.cut_pools()
+                    return
+        except _ENDED:
+            self.cut_pools()
+
+    def cut_pools(self) -> None:
+        while self.pools:
+            self.pools.pop().terminate()
 
     async def connected(self) -> asyncpg.Connection:
         if self.session.is_closed():
@@ -200,12 +241,18 @@ class Databases:
 
         return await self._apart(answer(self._lent[url]))
 
+    async def database(self, url: str, actor: str) -> Database:
+        """The pools of a lent database; who asks again has the same ones."""
+        return await self._lent[url].database(actor)
+
     async def take_back(self, url: str) -> None:
         """Whoever is still connected is cut off."""
         copy = self._lent.pop(url)
+        await copy.make_pools_new()
         if await self._apart(self._clean(copy)):
             self._free.append(copy)
         else:
+            copy.cut_pools()
             await self._apart(self._drop(copy))
 
     async def drop(self) -> None:
@@ -231,7 +278,7 @@ class Databases:
 
     async def _clean(self, copy: Copy) -> bool:
         try:
-            return await copy.origin.restore(await copy.alive())
+            return await copy.origin.restore(await copy.alive(), kept_sessions=_NAME_OF_KEPT)
         except _ENDED:
             return False
 

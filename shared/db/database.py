@@ -138,8 +138,8 @@ class Database:
         Raises what asyncpg raises when the server cannot be reached.
         """
         may_idle_s = IDLE_IN_TRANSACTION_S if idle_in_transaction_s is None else idle_in_transaction_s
-        pool = await _open_pool(url, actor, min_size, max_size, may_idle_s)
-        reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2), may_idle_s)
+        pool = await open_pool(url, actor, min_size, max_size, may_idle_s)
+        reads = await open_pool(url, f"{actor} reads", 0, max(1, max_size // 2), may_idle_s)
         return cls(pool, actor=actor, now=now, reads=reads)
 
     @property
@@ -250,8 +250,10 @@ class Database:
                 pool.terminate()
 
 
-async def _open_pool(url: str, actor: str, min_size: int, max_size: int, idle_in_transaction_s: float) -> asyncpg.Pool:
-    """Sessions that wait for nothing for long. Their name tells which process has them."""
+async def open_pool(
+    url: str, actor: str, min_size: int, max_size: int, idle_in_transaction_s: float, **connecting: Any
+) -> asyncpg.Pool:
+    """Open sessions that wait for nothing for long. Their name tells which process has them."""
     pool = await asyncpg.create_pool(
         url,
         min_size=min_size,
@@ -268,6 +270,7 @@ async def _open_pool(url: str, actor: str, min_size: int, max_size: int, idle_in
             "idle_in_transaction_session_timeout": f"{idle_in_transaction_s}s",
             "tcp_user_timeout": f"{SILENT_CLIENT_S}s",
         },
+        **connecting,
     )
     assert pool is not None
     return pool
