@@ -150,3 +150,30 @@ async def test_a_database_that_lets_nobody_in_is_not_lent_again(
     other = await shared.lend()
     assert other != url
     await shared.take_back(other)
+
+
+async def test_sessions_are_left_to_the_next_test_without_what_the_last_one_set_in_them(shared: Databases) -> None:
+    url = await shared.lend()
+    database, pids = await shared.database(url, actor="test"), set()
+    for _ in range(2):
+        async with database.read() as connection:
+            pids.add(connection.get_server_pid())
+            assert await connection.fetchval("SHOW lock_timeout") == "2s"
+            await connection.execute("SET lock_timeout = '9s'; SELECT pg_advisory_lock(1)")
+        await shared.take_back(url)
+        assert await shared.lend() == url
+        database = await shared.database(url, actor="test")
+    assert len(pids) == 1
+    assert (await holdings(url))["sessions"] == 1
+    await shared.take_back(url)
+
+
+async def test_sessions_that_a_test_has_not_given_back_are_cut(shared: Databases) -> None:
+    url = await shared.lend()
+    left = await (await shared.database(url, actor="test")).pool.acquire()
+    await left.execute("BEGIN; LOCK TABLE tasks")
+    await shared.take_back(url)
+    assert await shared.lend() == url
+    assert left.is_closed()
+    assert (await holdings(url))["sessions"] == 0
+    await shared.take_back(url)
