@@ -217,6 +217,7 @@ async def test_an_unroutable_publish_is_an_error_and_the_row_stays(
         await eventually(lambda: outbox_is_empty(database))
         for task in transport._tasks:
             task.cancel()
+        await asyncio.gather(*transport._tasks, return_exceptions=True)
         async with database.read() as connection:
             await connection.execute(
                 "INSERT INTO outbox (routing_key, body, producer) VALUES ('task.unheard_of.v9', '{}', 'test')"
