@@ -115,5 +115,5 @@ def rooms_of_others() -> Rooms:
 
 
 def rooms_of_pages() -> Rooms:
-    """A page waits for calls that it makes through the same gateway: they never wait for the place that it holds."""
+    """Pages of the console wait for calls of their own through this gateway, which need places of others."""
     return Rooms(Places(200, 50, 500), Places(20, 5, 20), Memory(32 * 2**20, 8 * 2**20))
