@@ -193,6 +193,7 @@ class Copy:
                 is_whole = len(sessions) == pool.get_size()
                 for session in sessions:
                     await session.reset()
+                    await session.execute("SELECT pg_stat_force_next_flush()")  # what it counted is not the next test's
                     await pool.release(session)
                 if not is_whole:
                     self.cut_pools()

@@ -167,7 +167,7 @@ def test_keys_are_made_at_the_first_start_only(
     files = [tmp_path / one for one in (services.TOKEN_KEY, services.SECRETS_KEYS, services.SOURCE_KEY)]
     log, keys = tmp_path / "supervisor.log", [one.read_bytes() for one in files]
     assert [one.stat().st_mode & 0o777 for one in files] == [0o600] * 3
-    made = ("making the keys of tokens and secrets", "making the source key")
+    made = ("making the keys of tokens, secrets and the console", "making the source key")
     assert all(one in log.read_text() for one in made)
     light_system.stop()
     again = _supervise(tmp_path, named=private_servers.addresses.environment())
