@@ -73,7 +73,7 @@ def test_what_can_become_pending_can_be_released(state: str) -> None:
 
 
 def test_an_illegal_transition_is_refused_by_name() -> None:
-    with pytest.raises(IllegalTransition, match="watchdog may not move a job from 'merging' to 'failed'"):
-        JOB.check("merging", "failed", Owner.WATCHDOG)
+    with pytest.raises(IllegalTransition, match="watchdog may not move a job from 'merging' to 'closed'"):
+        JOB.check("merging", "closed", Owner.WATCHDOG)
     with pytest.raises(IllegalTransition, match="task_brokerage may never move a job to 'running'"):
         JOB.sources("running", Owner.TASK_BROKERAGE)
