@@ -2,20 +2,22 @@
 
 Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `task.points_opened`,
 `chunk.brokered`, `chunk.unplaceable`, `jobs.started` and `jobs.transferring` (of copies), `jobs.finished`,
-`jobs.failed`, `jobs.expired`, `jobs.merging`; receives the news `config.changed`.
-Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
-`task.progressed`, `task.prepared`; `jobs.reordered` when waiting jobs have other order keys; `tasks.woken` when a share
-that had enough queued has room again.
+`jobs.failed`, `jobs.expired`, `jobs.merging`, its own `tasks.counted`; receives the news `config.changed`.
+Emits `tasks.counted`, `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be
+merged), `task.progressed`, `task.prepared`; `jobs.reordered` when waiting jobs have other order keys; `tasks.woken`
+when a share that had enough queued has room again.
 Sets `use_jumbo` of tasks by what became of their jumbo jobs.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
 job_retry_history, outputs and random seeds in task_files; order keys of jobs; the counters of task_datasets; attempts,
 owners and states of files; what scouts measure; generation_decisions, generation_history, generation_gates,
-task_job_counts and task_usage; retry_rules, retry_decisions, raised_memory, builds, preprocessing_results, hpo_searches
-and hpo_points; rows of waits for tasks held by their share; the move of counted jobs to jobs_archive.
+dirty_tasks, task_job_counts and task_usage; retry_rules, retry_decisions, raised_memory, builds, preprocessing_results,
+hpo_searches and hpo_points; rows of waits for tasks held by their share; the move of counted jobs to jobs_archive.
 
-Every transaction locks the task's row first, then its jobs, then its datasets and files, each in order of id, and the
-gate of a task last, because everybody who offers input for the same share comes through it. That
-makes each task sequential, whatever arrives twice, late or in another order; tasks are independent of each other. The
+Every transaction that changes a task locks its row first, then its jobs, then its files and datasets, each in order of
+id, and the gate of a task last, because everybody who offers input for the same share comes through it. That makes each
+task sequential, whatever arrives twice, late or in another order; tasks are independent of each other. Jobs that
+finished and mean nothing to others are counted without their task's row: their files are theirs alone, and the counters
+of datasets are the last that is locked. What follows of ends that were counted is settled apart (dirty_tasks). The
 jobs that a transaction may end are locked by one statement: with merge jobs, the jobs whose outputs they merge. Whoever
 else locks several jobs (reports, commands) does so in order of id too, and takes no task's row after them, so that
 transactions do not wait in a circle.

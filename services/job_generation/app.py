@@ -77,10 +77,12 @@ def build(context: Context) -> Service:
             (events.JobsFailed, handlers.on_jobs_ended),
             (events.JobsExpired, handlers.on_jobs_ended),
             (events.JobsMerging, handlers.on_jobs_ended),
+            (events.TasksCounted, handlers.on_tasks_counted),
             *(heard for kind in kinds for heard in kind.hears()),
         ],
         periodic=[
             Periodic("look-at-idle-tasks", LOOK_EVERY_S, handlers.look_at_idle_tasks),
+            Periodic("settle-left", LOOK_EVERY_S, handlers.settle_left),
             Periodic("wake", WAKE_EVERY_S, waking.look, lease=False),
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),

@@ -1,28 +1,40 @@
 """Hand each event to the step that it is for.
 
-Every handler locks the task first; everything it does is a compare-and-set.
+Every handler that changes a task locks it first; everything it does is a compare-and-set.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from services.job_generation.ordering import Rekeying
 from services.job_generation.parameters import kept_for
+from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
 from services.job_generation.steps.counting import Counting
 from services.job_generation.steps.doors import Kinds, Prompt
 from services.job_generation.steps.making import Making
 from services.job_generation.steps.settling import Settling
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import held as store_held
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
+from services.job_generation.store.results import Uncounted
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ChunkBrokered, ChunkUnplaceable, JobsEvent, TaskCommanded, TaskReady, TaskReleased
+from shared.events import (
+    ChunkBrokered,
+    ChunkUnplaceable,
+    JobsEvent,
+    TaskCommanded,
+    TaskReady,
+    TaskReleased,
+    TasksCounted,
+)
 from shared.states.job import FINAL
 
 TASKS_AT_ONCE = 20
@@ -85,19 +97,44 @@ class Handlers:
         await self._settling.wait_for_queue(work, held.task, chunk, event)
 
     async def on_jobs_ended(self, event: JobsEvent, work: UnitOfWork) -> None:
-        """Jobs finished, failed, expired or wait to be merged: count them, whatever the event says they did."""
-        tasks = await store.lock_tasks(work, await store_results.tasks_of_jobs(work, event.job_ids))
+        """Jobs finished, failed, expired or wait to be merged: count them, whatever the event says they did.
+
+        Jobs that finished and mean nothing to others are counted without a lock of their task. What follows for tasks
+        is done apart, once for many ends; but where jobs end others, with them.
+        """
+        found, changes = await store_results.uncounted(work, event.job_ids), CounterChanges()
+        plain = [job_id for one in found if one.is_plain for job_id in one.job_ids]
+        others = [one for one in found if not one.is_plain]
+        counted = await self._count_with_tasks(work, others, plain, changes) if others else []
+        if plain:
+            await self._counting.count_finished(work, plain, changes)
+        await store_counters.apply(work, changes)
+        end_others = [task.task_id for task in counted if task.rules.jobs_end_others]
+        await self._settling.settle_all(work, end_others)
+        follows = {one.task_id for one in found if one.is_plain} | {task.task_id for task in counted}
+        if later := sorted(follows.difference(end_others)):
+            await self._settling.settle_later(work, later)
+
+    async def _count_with_tasks(
+        self, work: UnitOfWork, found: Sequence[Uncounted], plain: Sequence[int], changes: CounterChanges
+    ) -> list[Task]:
+        """Count jobs whose tasks are locked for it; the tasks. Jobs, `plain` ones too, are locked in order of id."""
+        tasks = await store.lock_tasks(work, [one.task_id for one in found])
         have_others = any(held.task.rules.jobs_end_others for held in tasks)
         lock_jobs = store_results.lock_jobs_with_producers if have_others else store_results.lock_jobs
-        jobs = await lock_jobs(work, event.job_ids) if tasks else []
-        changed = []
+        jobs = await lock_jobs(work, sorted({*plain, *(job_id for one in found for job_id in one.job_ids)}))
+        counted = []
         for held in tasks:
             of_task = [job for job in jobs if job.task_id == held.task.task_id]
             ended = [job for job in of_task if job.status in FINAL or job.status == "merging"]
             if ended:
-                await self._counting.count(work, held, ended)
-                changed.append(held.task.task_id)
-        await self._settling.settle_all(work, changed)
+                await self._counting.count(work, held, ended, changes)
+                counted.append(held.task)
+        return counted
+
+    async def on_tasks_counted(self, event: TasksCounted, work: UnitOfWork) -> None:
+        """Ends of jobs of these tasks were counted: settle what follows, and tell how far they are."""
+        await self._settling.settle_counted(work, event.task_ids)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
         """A command took effect: withdraw what is not wanted any more, or go on. What counts is the state now."""
@@ -135,6 +172,10 @@ class Handlers:
             await store.set_retry_at(work, held.task.task_id, None)
             await store_units.release_memory(work, held.task.task_id)
         await self._settling.settle_all(work, idle, force=True, tell=False)
+
+    async def settle_left(self, work: UnitOfWork) -> None:
+        """Periodic: tasks of which ends of jobs were counted, and nobody heard of it."""
+        await self._settling.settle_left(work)
 
     async def archive(self, work: UnitOfWork) -> None:
         """Periodic: counted jobs leave the hot table."""

@@ -148,6 +148,18 @@ class UnitOfWork:
             _LOG_BATCH, entity, list(ids), task_id, from_status, to_status, self.actor, reason, self._cause_event_id
         )
 
+    async def log_batches(
+        self,
+        entity: Literal["file", "event_range"],
+        batches: Sequence[tuple[int, str, str, Sequence[int]]],
+        reason: str,
+    ) -> None:
+        """One line of the transition log for each batch (task, state before, state after, ids), in one round trip."""
+        cause = self._cause_event_id
+        lines = [(entity, ids, task, was, now, self.actor, reason, cause) for task, was, now, ids in batches]
+        if lines:
+            await self.connection.executemany(_LOG_BATCH, lines)
+
     async def next_ids(self, sequence: str, count: int) -> list[int]:
         """`count` new ids of a sequence, in order: ids are known before COPY."""
         if count <= 0:

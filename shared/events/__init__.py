@@ -40,6 +40,7 @@ from shared.events.task import (
     TaskReady,
     TaskRegistered,
     TaskReleased,
+    TasksCounted,
     TasksWoken,
 )
 from shared.events.transfers import TransfersCompleted, TransfersRequested
@@ -90,6 +91,7 @@ __all__ = [
     "TaskReady",
     "TaskRegistered",
     "TaskReleased",
+    "TasksCounted",
     "TasksWoken",
     "TransfersCompleted",
     "TransfersRequested",

@@ -21,12 +21,14 @@ class Event(BaseModel):
     ``event_id`` and ``occurred_at`` are given by the outbox when the transaction that states the fact commits.
 
     ``shares_transaction``: a busy consumer handles several in one transaction, merged by ``merge_key`` and ``joined``.
-    An event that does not is handled alone: a command, or work as large as its task or chunk is.
+    An event that does not is handled alone: a command, or work as large as its task or chunk is. ``collects_s``: for
+    how long a busy consumer waits for more; None: as long as others wait for what the consumer does.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     version: ClassVar[int] = 1
     shares_transaction: ClassVar[bool] = False
+    collects_s: ClassVar[float | None] = None
     event_id: int = 0
     occurred_at: datetime | None = None
 

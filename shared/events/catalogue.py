@@ -31,6 +31,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(task.TaskDefined, (_TD, _WD), (_TB,)),
     Entry(task.TaskReady, (_TD, _TB, _WD), (_JG, _TB)),
     Entry(task.TaskProgressed, (_JG, _WD), (_TD, _TB), counting=(_TD, _TB)),
+    Entry(task.TasksCounted, (_JG,), (_JG,)),
     Entry(task.TaskMeasured, (_JG,), (_TD,)),
     Entry(task.TaskPrepared, (_JG, _TD, _WD), (_TD,)),
     Entry(task.TaskCompleted, (_TD, _WD), (_TD, _TB), asked=("COMMANDS",)),

@@ -104,6 +104,26 @@ class TasksWoken(Event):
         return events[0].model_copy(update={"task_ids": all_of(events, "task_ids")})
 
 
+class TasksCounted(Event):
+    """Ends of jobs of these tasks were counted: what follows of it is due."""
+
+    shares_transaction: ClassVar[bool] = True
+    collects_s: ClassVar[float | None] = 0.2
+    task_ids: tuple[int, ...]
+
+    @property
+    def n_subjects(self) -> int:
+        return max(1, len(self.task_ids))
+
+    @property
+    def merge_key(self) -> Hashable:
+        return None
+
+    @classmethod
+    def joined(cls, events: Sequence[Self]) -> Self:
+        return events[0].model_copy(update={"task_ids": all_of(events, "task_ids")})
+
+
 class TaskJumboSwitched(TaskEvent):
     """Jumbo jobs were switched on or off for the task."""
 

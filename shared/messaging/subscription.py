@@ -38,6 +38,8 @@ class WorkSubscription:
     @property
     def collects_s(self) -> float:
         """For how long it may wait for more events when it is busy."""
+        if self.event.collects_s is not None:
+            return self.event.collects_s
         entry = BY_ROUTING_KEY.get(self.event.routing_key())
         only_counts = entry is not None and self.service.replace("-", "_") in entry.counting
         return COLLECT_COUNTS_S if only_counts else COLLECT_S

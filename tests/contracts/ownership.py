@@ -199,6 +199,7 @@ TABLES: Mapping[str, Table] = {
     "generation_decisions": _whole(JG),
     "generation_history": _dropped(JG),
     "generation_gates": _whole(JG),
+    "dirty_tasks": _whole(JG),
     "retry_rules": _whole(JG),
     "retry_decisions": _whole(JG),
     "raised_memory": _whole(JG),

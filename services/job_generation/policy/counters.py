@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shared.model.dataset_types import UNMERGED_TYPES
 from shared.states.file import FileStatus
+from shared.states.job import JobStatus
 
 USED: frozenset[FileStatus] = frozenset({"picked", "running", "prepared", "merging", "finished", "failed"})
 COUNTERS = ("n_files", "n_files_used", "n_files_finished", "n_files_failed", "n_files_on_hold", "n_events_used")
@@ -30,9 +32,14 @@ class Counts:
 
 @dataclass
 class CounterChanges:
-    """Changes of several datasets in one transaction."""
+    """Changes of several datasets in one transaction, and the jobs that were counted in it.
+
+    `ended`: jobs by task and state; `core_s`: core seconds of theirs by task, queue and state.
+    """
 
     by_dataset: dict[int, Counts] = field(default_factory=dict)
+    ended: dict[tuple[int, JobStatus], int] = field(default_factory=lambda: defaultdict(int))
+    core_s: dict[tuple[int, str, JobStatus], float] = field(default_factory=lambda: defaultdict(float))
 
     def moved(
         self,
@@ -62,6 +69,20 @@ class CounterChanges:
             counts.n_files_failed += n_files
         elif status == "ready" and dataset_type in UNMERGED_TYPES:
             counts.n_files_on_hold += n_files
+
+    def job_ended(self, task_id: int, queue: str | None, status: JobStatus, core_s: float | None) -> None:
+        """Count a job that finished or failed; closed and cancelled ones are neither."""
+        if status not in ("finished", "failed"):
+            return
+        self.ended[task_id, status] += 1
+        if queue is not None and core_s is not None and core_s > 0:
+            self.core_s[task_id, queue, status] += core_s
+
+    def clear(self) -> None:
+        """Forget what was written."""
+        self.by_dataset.clear()
+        self.ended.clear()
+        self.core_s.clear()
 
     def rows(self) -> Iterable[tuple[int, Counts]]:
         """Changed datasets in order of id: the order in which their rows are locked."""

@@ -15,7 +15,6 @@ from services.job_generation.retry.remedies import raised_ram_mb
 from services.job_generation.retry.retrying import Decisions, Retrying, ended_by_rule
 from services.job_generation.steps.doors import Kinds
 from services.job_generation.store import results as store_results
-from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob, InputEnd, JobFile, OutputEnd
 from services.job_generation.store.tasks import LockedTask
 from shared.config.parameters import Parameters
@@ -37,11 +36,20 @@ class Counting:
     def __init__(self, parameters: Parameters, retrying: Retrying, kinds: Kinds) -> None:
         self._parameters, self._retrying, self._kinds = parameters, retrying, kinds
 
-    async def count(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
+    async def count(
+        self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
+    ) -> None:
         """Count these jobs of one task; they are locked and none was counted before."""
-        changes = CounterChanges()
         await self._kinds.ended(work, held, changes, partial(self._plain, work, held, changes))(jobs)
-        await store.apply_counters(work, changes)
+
+    async def count_finished(self, work: UnitOfWork, job_ids: Sequence[int], changes: CounterChanges) -> None:
+        """Finish the files of jobs that ended well and mean nothing to others, of any number of tasks.
+
+        No task is locked: of each job only its own files change, and their counters.
+        """
+        counted = await store_results.mark_applied(work, job_ids, changes, status="finished")
+        if counted:
+            await store_results.finish_files(work, counted, changes, "its job ended")
 
     async def _plain(
         self, work: UnitOfWork, held: LockedTask, changes: CounterChanges, jobs: Sequence[EndedJob]
@@ -53,8 +61,8 @@ class Counting:
         finished = [job for job in jobs if job.status == "finished"]
         if finished:
             ids = [job.job_id for job in finished]
-            await store_results.finish_files(work, held.task.task_id, ids, changes, "its job ended")
-            await _mark_counted(work, held.task, finished)
+            await store_results.finish_files(work, ids, changes, "its job ended")
+            await store_results.mark_applied(work, ids, changes)
         others = [job for job in jobs if job.status in FINAL and job.status != "finished"]
         ends = {job.job_id: Ended(job.status, job.error_source) for job in others}
         await self.write(work, held, others, ends, changes)
@@ -81,7 +89,7 @@ class Counting:
         await store_results.end_inputs(work, task.task_id, inputs, changes, "its job ended")
         await store_results.end_outputs(work, task.task_id, outputs, changes, "its job ended")
         await self._retrying.follow(work, held, jobs, files, inputs, decisions)
-        await _mark_counted(work, task, jobs)
+        await store_results.mark_applied(work, ids, changes)
         return files
 
     async def write_input(
@@ -111,13 +119,6 @@ def announce(work: UnitOfWork, ended: Sequence[tuple[EndedJob, JobStatus]]) -> N
             status,
         )
         work.emit(_EVENTS.get(status, JobsFailed)(job_ids=tuple(job.job_id for job, _ in part), moves=moves))
-
-
-async def _mark_counted(work: UnitOfWork, task: Task, jobs: Sequence[EndedJob]) -> None:
-    """The results of these jobs are written."""
-    await work.because("results counted")
-    await store_results.mark_applied(work, [job.job_id for job in jobs])
-    await store_results.count_ended_jobs(work, task.task_id, jobs)
 
 
 def _inputs(

@@ -19,6 +19,7 @@ from services.job_generation.specification.job_source import JobSource, Undefina
 from services.job_generation.specification.kind_of_job import SCOUT
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, Kinds
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import queued as store_queued
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -105,7 +106,7 @@ class Making:
         changes = CounterChanges()
         ready = await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason, file_ids)
         await self._kinds.of(chunk).given_back(work, task, ready, changes)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
 
     async def take_back(self, work: UnitOfWork, task: Task, *, only: int | None = None) -> int:
         """Take back offered chunks (or one), but none that the state of the task still wants; how many."""
@@ -143,7 +144,7 @@ class Making:
             plain = partial(self._from_places, work, at, changes=changes)
             await self._kinds.request(work, at, changes, plain)(placement.jobs)
         await self._return_leftover(work, task, chunk, placement, changes, len(units), at.queues)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         is_current = chunk.needs_key in (None, needs_key(task.needs))  # else its input is offered again at once
         if some_wait:
             return len(placement.jobs)

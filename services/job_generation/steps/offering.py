@@ -19,6 +19,7 @@ from services.job_generation.policy.picking import (
 )
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.steps.doors import Kinds
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import held as store_held
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -189,7 +190,7 @@ class Offering:
             ram_mb=pick.ram_mb,
             needs_key=needs_key(task.needs),
         )
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         if whole:
             await store_units.open_files_in_use(work, pick.dataset_id)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))

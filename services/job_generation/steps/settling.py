@@ -9,12 +9,19 @@ from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.steps.doors import NEWS, Kinds, Prompt
 from services.job_generation.steps.offering import Offering
+from services.job_generation.store import counters as store_counters
+from services.job_generation.store import progress as store_progress
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.tasks import Chunk, LockedTask
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ChunkUnplaceable, TaskPrepared, TaskProgressed
+from shared.events import IDS_OF_EVENT, ChunkUnplaceable, TaskPrepared, TaskProgressed, TasksCounted
+from shared.model.batches import batches
 from shared.model.dataset_types import OUTPUT_TYPES
+from shared.states.task import TaskStatus
+
+#: tasks that were counted and not settled for so long are settled by whoever looks, so many at once
+LEFT_AFTER_S, LEFT_AT_ONCE = 5.0, 100
 
 
 class Settling:
@@ -32,6 +39,8 @@ class Settling:
         No gate is held before all that changes the tasks is done.
         """
         held = await store.lock_tasks(work, task_ids) if task_ids else []
+        if len(held) > 1:  # whoever counts takes datasets in order of id: so does who may pick files of several
+            await store_counters.lock_datasets(work, task_ids)
         queues = {one.task.task_id: await self._offering.queue_with_gate(work, one.task) for one in held}
         later = list[LockedTask]()
         for one in sorted(held, key=lambda one: (one.task.gshare, one.task.resource_type, one.task.task_id)):
@@ -44,6 +53,30 @@ class Settling:
             later, key=lambda one: (queues[one.task.task_id] or 0, one.task.resource_type, one.task.task_id)
         ):
             await self.settle(work, one, Prompt(force=force), tell=tell)
+
+    async def settle_later(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
+        """Have tasks settled of which ends of jobs are counted here, once for many of these."""
+        await store_progress.mark_dirty(work, task_ids)
+        for some in batches(task_ids, IDS_OF_EVENT):
+            work.emit(TasksCounted(task_ids=tuple(some)))
+
+    async def settle_left(self, work: UnitOfWork) -> None:
+        """Tasks that nobody settled: their event was lost."""
+        await self.settle_counted(work, await store_progress.left_dirty(work, LEFT_AFTER_S, LEFT_AT_ONCE))
+
+    async def settle_counted(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
+        """Tasks of which ends of jobs were counted: where nothing follows yet, only tell how far they are."""
+        if not task_ids:
+            return
+        await store_progress.take_dirty(work, task_ids)
+        due = []
+        for one in await store_progress.progress(work, task_ids):
+            if not one.is_quiet:
+                due.append(one.task_id)
+                continue
+            files = (one.files_finished, one.files_failed, one.files_total)
+            work.emit(_progressed(one.task_id, one.status, files, one.live_jobs))
+        await self.settle_all(work, due)
 
     async def settle(self, work: UnitOfWork, held: LockedTask, prompt: Prompt = NEWS, *, tell: bool = True) -> None:
         """Take the task as far as it can go now; `tell`: announce progress."""
@@ -107,16 +140,12 @@ class Settling:
     async def tell(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> None:
         """Announce progress with the counters of the masters."""
         masters = [dataset for dataset in datasets if dataset.is_master]
-        work.emit(
-            TaskProgressed(
-                task_id=task.task_id,
-                status=task.status,
-                files_finished=sum(one.n_files_finished for one in masters),
-                files_failed=sum(one.n_files_failed for one in masters),
-                files_total=sum(one.n_files for one in masters),
-                live_jobs=await store.live_jobs(work, task.task_id),
-            )
+        n_files = (
+            sum(one.n_files_finished for one in masters),
+            sum(one.n_files_failed for one in masters),
+            sum(one.n_files for one in masters),
         )
+        work.emit(_progressed(task.task_id, task.status, n_files, await store.live_jobs(work, task.task_id)))
 
     async def _is_worked_on(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> bool:
         """Whether every unit of the masters ended and nothing is under way. A ready task may have had nothing to do."""
@@ -161,3 +190,16 @@ class Settling:
         await store.move_datasets(work, task.task_id, OUTPUT_TYPES, "prepared", "no more files will be added")
         if await store.move_task(work, task, "prepared", reason="all input was worked on"):
             work.emit(TaskPrepared(task_id=task.task_id))
+
+
+def _progressed(task_id: int, status: TaskStatus, files: tuple[int, int, int], live_jobs: int) -> TaskProgressed:
+    """What is told of a task: files finished, failed and in all, of its masters."""
+    finished, failed, total = files
+    return TaskProgressed(
+        task_id=task_id,
+        status=status,
+        files_finished=finished,
+        files_failed=failed,
+        files_total=total,
+        live_jobs=live_jobs,
+    )

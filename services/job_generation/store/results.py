@@ -15,9 +15,11 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
+from shared.messaging.failures import Permanent
 from shared.model.job_report import JobReport
 from shared.states.file import FileStatus
 from shared.states.job import JobStatus
+from shared.task.in_effect import BadRule, SplitRules, rules_of
 
 SQL = Queries.beside(__file__)
 
@@ -42,6 +44,17 @@ class EndedJob(NamedTuple):
     attempt_number: int
     error_dialog: str | None = None
     had_pilot: bool = False
+
+
+class Uncounted(NamedTuple):
+    """Jobs of a task that ended, or wait to be merged, and were not counted yet.
+
+    `is_plain`: all finished, and none means anything to another job: their files are finished, and that is all.
+    """
+
+    task_id: int
+    job_ids: Sequence[int]
+    is_plain: bool
 
 
 class JobFile(NamedTuple):
@@ -92,9 +105,19 @@ class OutputEnd(NamedTuple):
 _NO_DETAILS = (None,) * 5
 
 
-async def tasks_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
-    """Tasks of those of the jobs whose end was not counted."""
-    return [row["task_id"] for row in await SQL.rows(work.connection, "tasks_of_jobs", job_ids=list(job_ids))]
+async def uncounted(work: UnitOfWork, job_ids: Sequence[int]) -> list[Uncounted]:
+    """Those of the jobs whose end was not counted, by task. Raises Permanent where a task's rules cannot be read."""
+    return [
+        Uncounted(row["task_id"], row["job_ids"], is_plain=row["is_plain"] and not _rules(row).jobs_end_others)
+        for row in await SQL.rows(work.connection, "uncounted_jobs", job_ids=list(job_ids))
+    ]
+
+
+def _rules(row: Row) -> SplitRules:
+    try:
+        return rules_of(row["split_rule"], event_service=row["event_service"])
+    except BadRule as error:
+        raise Permanent(str(error), task_id=row["task_id"]) from error
 
 
 async def lock_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[EndedJob]:
@@ -116,20 +139,14 @@ async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> 
     return [job for job in locked if job.job_id in wanted]
 
 
-async def mark_applied(work: UnitOfWork, job_ids: Sequence[int]) -> None:
-    """The end of these jobs is counted in this transaction."""
-    await SQL.run(work.connection, "mark_applied", job_ids=sorted(job_ids))
-
-
-async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[EndedJob]) -> None:
-    """Add the jobs that finished and failed to the task's; closed and cancelled ones are neither."""
-    statuses = [job.status for job in jobs]
-    n_finished, n_failed = statuses.count("finished"), statuses.count("failed")
-    if n_finished or n_failed:
-        await SQL.run(
-            work.connection, "count_ended_jobs", task_id=task_id, n_finished=n_finished, n_failed=n_failed,
-            job_ids=[job.job_id for job in jobs],
-        )  # fmt: skip
+async def mark_applied(
+    work: UnitOfWork, job_ids: Sequence[int], changes: CounterChanges, *, status: JobStatus | None = None
+) -> list[int]:
+    """The end of these jobs, or of those in a state, is counted in this transaction; which were not counted before."""
+    rows = await SQL.rows(work.connection, "mark_applied", job_ids=sorted(job_ids), status=status)
+    for row in rows:
+        changes.job_ended(row["task_id"], row["queue"], row["status"], row["core_s"])
+    return [row["job_id"] for row in rows]
 
 
 async def end_merging_jobs(
@@ -205,19 +222,15 @@ async def reports(work: UnitOfWork, job_ids: Sequence[int]) -> dict[int, JobRepo
     return {row["job_id"]: JobReport.from_stored(row["report"]) for row in rows}
 
 
-async def finish_files(
-    work: UnitOfWork, task_id: int, job_ids: Sequence[int], changes: CounterChanges, reason: str
-) -> None:
-    """Inputs and outputs of jobs of a task that ended well, all in one statement."""
-    moved: dict[tuple[FileStatus, FileStatus], list[int]] = {}
+async def finish_files(work: UnitOfWork, job_ids: Sequence[int], changes: CounterChanges, reason: str) -> None:
+    """Inputs and outputs of jobs that ended well, all in one statement."""
+    moved: dict[tuple[int, FileStatus, FileStatus], list[int]] = {}
     for row in await SQL.rows(work.connection, "finish_files", job_ids=sorted(job_ids)):
-        pair = (row["was"], row["status"])
-        changes.moved(row["dataset_id"], row["type"], *pair, row["n_files"], row["n_events"])
-        moved.setdefault(pair, []).extend(row["ids"])
-    for (was, status), ids in sorted(moved.items()):
-        await work.log_files(
-            entity="file", task_id=task_id, ids=sorted(ids), from_status=was, to_status=status, reason=reason
-        )
+        changes.moved(row["dataset_id"], row["type"], row["was"], row["status"], row["n_files"], row["n_events"])
+        moved.setdefault((row["task_id"], row["was"], row["status"]), []).extend(row["ids"])
+    await work.log_batches(
+        "file", [(task_id, was, status, sorted(ids)) for (task_id, was, status), ids in sorted(moved.items())], reason
+    )
 
 
 async def end_inputs(

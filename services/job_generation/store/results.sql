@@ -1,6 +1,11 @@
--- name: tasks_of_jobs
--- Tasks of jobs whose results were not applied.
-SELECT DISTINCT task_id FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL ORDER BY task_id;
+-- name: uncounted_jobs
+-- Of these jobs, those whose results were not applied, by task; whether each of them finished and is one of those that
+-- have no other purpose than their input; and the rules of the task.
+SELECT j.task_id, array_agg(j.job_id ORDER BY j.job_id) AS job_ids,
+       bool_and(j.status = 'finished' AND j.job_type IN ('normal', 'scout')) AS is_plain, t.split_rule, t.event_service
+  FROM jobs j JOIN tasks t USING (task_id)
+ WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.results_applied_at IS NULL
+ GROUP BY j.task_id, t.split_rule, t.event_service ORDER BY j.task_id;
 
 -- name: lock_jobs
 -- Jobs whose results were not applied, held until the commit in the order of their ids.
@@ -21,24 +26,12 @@ UNION SELECT f.out_job_id
    AND f.out_job_id IS NOT NULL;
 
 -- name: mark_applied
--- The results of these jobs are applied: nobody does it again.
-UPDATE jobs SET results_applied_at = orrery_now() WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL;
-
--- name: count_ended_jobs
--- How many jobs of a task ended well and how many did not, and the core seconds that they had at each queue.
-WITH used AS (
-    INSERT INTO task_usage AS u (task_id, queue, finished_core_s, failed_core_s)
-    SELECT :task_id, queue, coalesce(sum(core_s) FILTER (WHERE status = 'finished'), 0),
-           coalesce(sum(core_s) FILTER (WHERE status = 'failed'), 0)
-      FROM (SELECT queue, status, core_count * extract(epoch FROM end_time - start_time)::float8 AS core_s
-              FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND status IN ('finished', 'failed')) ended
-     WHERE queue IS NOT NULL AND core_s > 0 GROUP BY queue
-    ON CONFLICT (task_id, queue) DO UPDATE SET finished_core_s = u.finished_core_s + excluded.finished_core_s,
-           failed_core_s = u.failed_core_s + excluded.failed_core_s
-)
-INSERT INTO task_job_counts AS c (task_id, n_finished, n_failed) VALUES (:task_id, :n_finished, :n_failed)
-ON CONFLICT (task_id) DO UPDATE SET n_finished = c.n_finished + excluded.n_finished,
-       n_failed = c.n_failed + excluded.n_failed;
+-- The results of these jobs are applied: nobody does it again. What they count as: their core seconds at their queue.
+UPDATE jobs SET results_applied_at = orrery_now() FROM unnest(:job_ids::bigint[]) AS ended (job_id)
+ WHERE jobs.job_id = ended.job_id AND jobs.results_applied_at IS NULL
+   AND (:status::text IS NULL OR jobs.status = :status)
+RETURNING jobs.job_id, jobs.task_id, jobs.queue, jobs.status,
+          jobs.core_count * extract(epoch FROM jobs.end_time - jobs.start_time)::float8 AS core_s;
 
 -- name: end_merging_jobs
 -- Jobs whose outputs were merged, or will not be, reach their end. Their end time stays that of the pilot's report: the
@@ -99,9 +92,10 @@ WITH ended AS MATERIALIZED (
                         ELSE trunc(coalesce(nullif(e.told ->> 'fsize', ''), '0')::numeric)::bigint END
       FROM ended e
      WHERE f.file_id = e.file_id AND f.status = e.was AND (e.is_output OR f.job_id = e.job_id)
-    RETURNING f.file_id, f.dataset_id, f.type, e.was, f.status, coalesce(f.n_events, 0) AS n_events)
-SELECT dataset_id, type, was, status, count(*) AS n_files, sum(n_events)::bigint AS n_events, array_agg(file_id) AS ids
-  FROM moved GROUP BY dataset_id, type, was, status;
+    RETURNING f.file_id, f.task_id, f.dataset_id, f.type, e.was, f.status, coalesce(f.n_events, 0) AS n_events)
+SELECT task_id, dataset_id, type, was, status, count(*) AS n_files, sum(n_events)::bigint AS n_events,
+       array_agg(file_id) AS ids
+  FROM moved GROUP BY task_id, dataset_id, type, was, status;
 
 -- name: finish_inputs
 -- Inputs that jobs which ended well still own: nothing else of them changes.

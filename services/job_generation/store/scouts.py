@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 
+from services.job_generation.store import counters as store_counters
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.job import LIVE
@@ -56,11 +57,13 @@ async def is_measured_again(work: UnitOfWork, task_id: int) -> bool:
 
 async def ask_to_measure_again(work: UnitOfWork, task_id: int, n_more: int) -> None:
     """Measure the task's needs again when so many more of its jobs have finished."""
+    await store_counters.lock_datasets(work, [task_id])  # who counts takes them first, too
     await SQL.run(work.connection, "ask_to_measure_again", task_id=task_id, n_more=n_more)
 
 
 async def was_measured_again(work: UnitOfWork, task_id: int) -> None:
     """Not again, until something asks for it."""
+    await store_counters.lock_datasets(work, [task_id])
     await SQL.run(work.connection, "was_measured_again", task_id=task_id)
 
 

@@ -264,25 +264,6 @@ async def log_moves(work: UnitOfWork, task_id: int, rows: Iterable[Row], from_st
     return ids
 
 
-async def apply_counters(work: UnitOfWork, changes: CounterChanges) -> None:
-    """Write the changes of the counters, datasets in order of id."""
-    rows = list(changes.rows())
-    changes.by_dataset.clear()
-    if not rows:
-        return
-    await SQL.run(
-        work.connection,
-        "add_to_counters",
-        ids=[dataset_id for dataset_id, _ in rows],
-        n_files=[counts.n_files for _, counts in rows],
-        used=[counts.n_files_used for _, counts in rows],
-        finished=[counts.n_files_finished for _, counts in rows],
-        failed=[counts.n_files_failed for _, counts in rows],
-        on_hold=[counts.n_files_on_hold for _, counts in rows],
-        events=[counts.n_events_used for _, counts in rows],
-    )
-
-
 async def count_chunk_jobs(work: UnitOfWork, chunk_id: int, n_jobs: int) -> None:
     """How many jobs were made of a chunk that was used."""
     await SQL.run(work.connection, "count_chunk_jobs", chunk_id=chunk_id, n_jobs=n_jobs)
@@ -304,7 +285,7 @@ async def move_datasets(
 
 
 async def live_jobs(work: UnitOfWork, task_id: int) -> int:
-    """Jobs not final (up to 10 000) or whose end was not counted, and chunks that will become jobs."""
+    """Jobs not final (up to 1 000) or whose end was not counted, and chunks that will become jobs."""
     return int(await SQL.value(work.connection, "live_jobs", task_id=task_id, live=list(LIVE)))
 
 

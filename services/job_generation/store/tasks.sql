@@ -107,18 +107,6 @@ UPDATE chunks SET status = 'returned', reason = coalesce(reason, :reason)
 -- How many jobs were made of a chunk that was used.
 UPDATE chunks SET n_jobs = :n_jobs, reason = NULL WHERE chunk_id = :chunk_id;
 
--- name: add_to_counters
--- The counters of datasets follow what became of their files.
-UPDATE task_datasets d
-   SET n_files = d.n_files + c.n_files, n_files_used = d.n_files_used + c.used,
-       n_files_finished = d.n_files_finished + c.finished, n_files_failed = d.n_files_failed + c.failed,
-       n_files_on_hold = d.n_files_on_hold + c.on_hold,
-       n_events_used = CASE WHEN c.events = 0 THEN d.n_events_used ELSE coalesce(d.n_events_used, 0) + c.events END,
-       modification_time = orrery_now()
-  FROM unnest(:ids::bigint[], :n_files::bigint[], :used::bigint[], :finished::bigint[], :failed::bigint[],
-              :on_hold::bigint[], :events::bigint[]) AS c (dataset_id, n_files, used, finished, failed, on_hold, events)
- WHERE d.dataset_id = c.dataset_id;
-
 -- name: move_datasets
 -- Datasets of these types change their state, by compare-and-set.
 UPDATE task_datasets SET status = :to_status::text, modification_time = orrery_now()
@@ -198,10 +186,11 @@ SELECT o.out_temp_id, o.dataset_id, o.file_name_template, o.stream_name, o.seria
  WHERE o.task_id = :task_id ORDER BY o.out_temp_id;
 
 -- name: live_jobs
--- Jobs that are live or whose end was not counted, up to 10 000 each, and chunks on their way. Index jobs_task.
-SELECT (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:live::text[]) LIMIT 10000) l)
+-- Jobs that are live or whose end was not counted, up to 1 000 each, and chunks on their way. Indexes jobs_task,
+-- jobs_unapplied.
+SELECT (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:live::text[]) LIMIT 1000) l)
      + (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND results_applied_at IS NULL
-           AND status IN ('finished', 'failed', 'closed', 'cancelled') LIMIT 10000) e)
+           AND status IN ('finished', 'failed', 'closed', 'cancelled') LIMIT 1000) e)
      + (SELECT count(*) FROM chunks WHERE task_id = :task_id AND status = 'offered');
 
 -- name: something_runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.specification.job_source import JobSource
 from services.job_generation.splitting.placement import Placement
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from shared.db.unit_of_work import UnitOfWork
@@ -34,7 +35,7 @@ async def is_given_up(work: UnitOfWork, definition: JobSource, placement: Placem
     changes, ids = CounterChanges(), [unit.file_id for unit in placement.leftover]
     reason = f"{placement.reasons[0]}, and nothing adds files to it: {len(ids)} units of input are left out"
     await store_units.leave_out(work, task.task_id, changes, ids, reason)
-    await store.apply_counters(work, changes)
+    await store_counters.apply(work, changes)
     numbers = {RAN_OUT: placement.ran_out, LEFT_OUT: len(ids)}
     await store.record_decision(work, task.task_id, "unsplittable", reason, numbers=numbers)
     return True

@@ -38,6 +38,14 @@ CREATE TABLE generation_gates (
     PRIMARY KEY (gshare, resource_type, work_queue_id)
 );
 
+-- Tasks of which ends of jobs were counted, until what follows is settled: a row of each transaction that counted some.
+CREATE TABLE dirty_tasks (
+    dirty_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
+    task_id bigint NOT NULL,                   -- the task
+    counted_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
+) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX dirty_tasks_task ON dirty_tasks (task_id);
+
 -- Tasks that a gate holds and that could go on at once; `cap`: which gate, by the name that its wait has for it.
 CREATE VIEW waiting_at_gates AS
 SELECT t.task_id, t.gshare, t.resource_type, t.work_queue_id, t.current_priority, t.user_name, t.working_group, w.since,

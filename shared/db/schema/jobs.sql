@@ -65,7 +65,7 @@ CREATE INDEX jobs_task ON jobs (task_id, status);
 CREATE INDEX jobs_scouts ON jobs (task_id) WHERE job_type = 'scout';
 CREATE INDEX jobs_without_queue ON jobs (task_id) WHERE queue IS NULL AND status = 'waiting';
 CREATE INDEX jobs_work_queue ON jobs (work_queue_id, status) WHERE work_queue_id IS NOT NULL;
-CREATE INDEX jobs_unapplied ON jobs (job_id)
+CREATE INDEX jobs_unapplied ON jobs (task_id)
     WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed', 'cancelled');
 CREATE INDEX jobs_archivable ON jobs (job_id) WHERE results_applied_at IS NOT NULL;
 CREATE INDEX jobs_waiting ON jobs (status, state_change_time)

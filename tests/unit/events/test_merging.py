@@ -49,6 +49,7 @@ FIELDS: dict[type[Event], dict[str, st.SearchStrategy[Any]]] = {
     events.OutputsRegistered: {"job_ids": IDS, "without_storage_job_ids": IDS, "names_taken_job_ids": IDS},
     events.TransfersRequested: {"transfer_ids": IDS},
     events.TransfersCompleted: {"transfer_ids": IDS, "job_ids": IDS, "failed_job_ids": IDS},
+    events.TasksCounted: {"task_ids": IDS},
     events.TasksWoken: {"task_ids": IDS, "cause": st.sampled_from(("room", "data"))},
     events.TaskProgressed: {
         "task_id": st.integers(1, 3), "status": st.sampled_from(("running", "defined", "scouting")),

@@ -17,6 +17,7 @@ from services.job_generation.specification.job_source import JobSource
 from services.job_generation.specification.kind_of_job import NORMAL, SCOUT
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, MakeJobs
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.results import EndedJob
@@ -96,7 +97,7 @@ class BuildJobs(BuiltKind):
         assert chunk is not None
         [job] = self._requesting.built(await self._requesting.request(work, source, BUILD, placed))
         await self._requesting.insert(work, source, chunk, BUILD, [job], changes)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         await store_builds.begin(work, task.task_id, queue.site, job.job_id)
 
     async def ended(

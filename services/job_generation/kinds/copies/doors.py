@@ -12,6 +12,7 @@ from services.job_generation.policy.values import PlacedJob
 from services.job_generation.specification.kind_of_job import SCOUT
 from services.job_generation.splitting.elsewhere import Elsewhere
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, RequestJobs
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask
@@ -74,5 +75,5 @@ class CopiesOfJobs(BuiltKind):
             changes, task_id = CounterChanges(), held.task.task_id
             if await self._ending.goes_on(work, held, copies[task_id], changes):
                 changed.append(task_id)
-            await store.apply_counters(work, changes)
+            await store_counters.apply(work, changes)
         await self._settling.settle_all(work, changed)

@@ -17,8 +17,8 @@ from services.job_generation.kinds.room import Steps
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.outcomes import Ended
 from services.job_generation.steps.counting import announce
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import results as store_results
-from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask
 from shared.db.unit_of_work import UnitOfWork
@@ -80,7 +80,7 @@ class FailingJobSets:
         changes = CounterChanges()
         is_over = await self._give_up(work, held, set_id, reason, changes)
         await beside(self._kinds).changed(work, held.task, [set_id])
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         return is_over
 
     async def _give_up(

@@ -28,6 +28,7 @@ from services.job_generation.specification.job_source import JobSource
 from services.job_generation.specification.kind_of_job import SCOUT
 from services.job_generation.splitting.elsewhere import Elsewhere
 from services.job_generation.splitting.placement import Placement
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import tasks as store
 from services.job_generation.store.tasks import Chunk, LockedTask
@@ -115,7 +116,7 @@ class ServingJobSets:
         if waits is not None:
             await beside(self._kinds).wait(work, held.task, [one.job_set_id], waits)
         await store_sets.link_to_earlier(work, one.job_set_id, made, merges=merges)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         await store_sets.change(work, one.job_set_id, one.stage, f"{n_jobs} {kind.name} jobs made at {queue.key}")
         return n_jobs
 

@@ -17,8 +17,8 @@ from services.job_generation.kinds.jumbo.store import jumbo as store_jumbo
 from services.job_generation.kinds.room import Steps
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.steps.counting import announce
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import results as store_results
-from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask
 from shared.db.unit_of_work import UnitOfWork
@@ -61,7 +61,7 @@ class EndingJumboJobs:
         for set_id in sorted(set_ids):
             n_sets += await self._look(work, held, set_id, changes)
         await store_waiting.note_waiting(work, set_ids)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         return n_sets
 
     async def give_way(self, work: UnitOfWork, held: LockedTask, set_ids: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class EndingJumboJobs:
             at = Open(row, {one.job_id: one for one in found})
             why = "real co-jumbo jobs were made"
             await self._leaving.close(work, held, at, waiting, "es_unused", why, changes)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         await store_waiting.note_waiting(work, set_ids)
 
     async def _look(self, work: UnitOfWork, held: LockedTask, job_set_id: int, changes: CounterChanges) -> bool:

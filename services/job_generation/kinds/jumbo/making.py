@@ -24,6 +24,7 @@ from services.job_generation.policy.values import JobInput, PlacedJob, QueueFact
 from services.job_generation.specification.job_source import JobSource, Undefinable
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.counting import announce
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import tasks as store_tasks
 from services.job_generation.store.tasks import Chunk, LockedTask
 from services.job_generation.supplying.numbering import seeds_for
@@ -137,7 +138,7 @@ class MakingJumboJobs:
         placement = Placement([PlacedJob(queue, job) for queue in queues])
         if await take_or_wait(work, self._making, definition.task, placement, JUMBO):
             await self._insert(work, definition, chunk, placement.jobs, changes)
-            await store_tasks.apply_counters(work, changes)
+            await store_counters.apply(work, changes)
         return len(placement.jobs)
 
     async def _insert(

@@ -28,6 +28,7 @@ from services.job_generation.specification.kind_of_job import NORMAL
 from services.job_generation.splitting.elsewhere import Elsewhere
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import held as store_held
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
@@ -129,7 +130,7 @@ class WaitingJobSets:
             chunk = Chunk(chunk_id, kind, master[0].dataset_id, None, len(master))
             attempts = {one.job_set_id: one.n_attempts for one in of_chunk}
             await self._job_sets.make(work, at.source, chunk, consumer(kind), wanted, changes, attempts=attempts)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         return sorted(jobs), why
 
     async def _placed(

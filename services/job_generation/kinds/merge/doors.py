@@ -19,6 +19,7 @@ from services.job_generation.specification.job_source import JobSource, Undefina
 from services.job_generation.splitting.middle_names import middle_name_in_outputs
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk, CountJobs, Followed, MakeJobs, Prompt
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import held as store_held
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
@@ -83,7 +84,7 @@ class MergeJobs(BuiltKind):
         source = await at_sites(work, source, source.templates_for(MERGE), placement.jobs)
         jobs = self._requesting.built(await self._requesting.request(work, source, MERGE, placement.jobs))
         await self._requesting.insert(work, source, at.chunk, MERGE, jobs, changes)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         return len(jobs)
 
     async def _fit(self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement) -> None:
@@ -176,7 +177,7 @@ class MergeJobs(BuiltKind):
             priority=FIXED_PRIORITIES[MERGE.name],
             ram_mb=ram_mb,
         )
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
 
     async def _hold_back(self, work: UnitOfWork, task: Task, chunk: Chunk, retry_at: datetime) -> None:

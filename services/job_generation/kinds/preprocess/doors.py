@@ -18,6 +18,7 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import JobInput, PlacedJob, Task
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import NOTHING, BrokeredChunk, CountJobs, Followed, MakeJobs, Prompt
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -56,7 +57,7 @@ class PreprocessingJobs(BuiltKind):
         changes = CounterChanges()
         jobs = self._requesting.built(await self._requesting.request(work, at.source, PREPROCESS, placement.jobs))
         await self._requesting.insert(work, at.source, at.chunk, PREPROCESS, jobs, changes)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         await store_preprocessing.note_state(work, at.task.task_id, RUNNING)
         if at.task.status == "topreprocess":
             await store.move_task(work, at.task, "preprocessing", reason=f"pre-processing job {jobs[0].job_id} made")
@@ -123,6 +124,6 @@ class PreprocessingJobs(BuiltKind):
             work, chunk_id, task.task_id, PREPROCESS.name, PickedFiles(ids, 0, 0), dataset_id=unit.dataset_id,
             priority=priority, ram_mb=unit.ram_mb,
         )  # fmt: skip
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         await store.set_retry_at(work, task.task_id, None)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))

@@ -34,6 +34,7 @@ from services.job_generation.policy.values import PlacedJob, QueueFacts, Task
 from services.job_generation.splitting.elsewhere import Elsewhere
 from services.job_generation.splitting.placement import Placement
 from services.job_generation.steps.doors import BrokeredChunk
+from services.job_generation.store import counters as store_counters
 from services.job_generation.store import tasks as store
 from services.job_generation.store.tasks import Chunk, LockedTask
 from services.job_generation.supplying.matching import take_more
@@ -127,7 +128,7 @@ class ServingSearches:
         made = await self._job_sets.make(work, definition, chunk, EVALUATION, wanted, changes, attempts=attempts)
         await store_sets.own_input(work, one.job_set_id, made[0])
         await store_searches.note_jobs(work, one.job_set_id, len(wanted))
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         why = f"{len(wanted)} jobs made at {queue.key}: {step.reason}"
         await store_sets.change(work, one.job_set_id, "open", why, attempts=1)
         return len(wanted)
@@ -160,5 +161,5 @@ class ServingSearches:
         ended = Ended("finished") if has_result else Ended("failed", PAYLOAD, is_last=True)
         changes = CounterChanges()
         await self._failing.end_input(work, held, set_id, ended, changes)
-        await store.apply_counters(work, changes)
+        await store_counters.apply(work, changes)
         await store.record_decision(work, task_id, "pass", step.reason)

@@ -50,7 +50,7 @@ SELECT NULL::bigint AS task_id, 'event' AS entity, d.event_id AS entity_id,
 
 -- name: i13_task_without_next_step
 -- What a working task does next can be found in PostgreSQL alone: a time at which it, or its job sets, are looked at, a
--- chunk, a job, an uncounted end, open input, or input that is being read or opened again. The end of a reading sets a
+-- chunk, a job, an uncounted end or a counted one that was not settled, open input, or input that is being read or opened again. The end of a reading sets a
 -- time, whatever was found.
 SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
        format('task %s is %s, but has no chunk, no job, no input left and was not prepared', t.task_id, t.status)
@@ -60,6 +60,7 @@ SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
    AND t.retry_at IS NULL AND t.co_jumbo_retry_at IS NULL
    AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered')
    AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL)
+   AND NOT EXISTS (SELECT FROM dirty_tasks d WHERE d.task_id = t.task_id)
    AND NOT EXISTS (SELECT FROM input_readings r WHERE r.task_id = t.task_id)
    AND NOT EXISTS (SELECT FROM reopenings r WHERE r.task_id = t.task_id)
    AND NOT EXISTS (SELECT FROM task_datasets d JOIN task_files f USING (dataset_id)

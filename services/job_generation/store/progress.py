@@ -1,0 +1,69 @@
+"""How far tasks are, many in one look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.states.job import LIVE
+from shared.states.task import TaskStatus
+from shared.task.in_effect import BadRule, rules_of
+
+SQL = Queries.beside(__file__)
+
+#: live jobs are counted so far: who asks wants to know whether there are few
+MOST_COUNTED = 1000
+
+
+class Progress(NamedTuple):
+    """A task with the counters of its masters; `is_quiet`: nothing follows before another of its jobs ends."""
+
+    task_id: int
+    status: TaskStatus
+    files_finished: int
+    files_failed: int
+    files_total: int
+    live_jobs: int
+    is_quiet: bool
+
+
+async def progress(work: UnitOfWork, task_ids: Sequence[int]) -> list[Progress]:
+    """Read how far these tasks are, without locks.
+
+    Quiet is one that runs and has a job under way that is counted later, while all its input is taken: its jobs end no
+    others, and no input is all processed.
+    """
+    rows = await SQL.rows(
+        work.connection, "progress_of_tasks", task_ids=list(task_ids), live=list(LIVE), most=MOST_COUNTED
+    )
+    found = []
+    for task_id, status, split_rule, event_service, finished, failed, total, live_jobs, has_work in rows:
+        may_be_quiet = status == "running" and live_jobs > 0 and not has_work
+        is_quiet = may_be_quiet and _ends_no_others(split_rule, event_service)
+        found.append(Progress(task_id, status, finished, failed, total, live_jobs, is_quiet))
+    return found
+
+
+async def mark_dirty(work: UnitOfWork, task_ids: Sequence[int]) -> None:
+    """Remember that ends of jobs of these tasks were counted, until they are settled."""
+    await SQL.run(work.connection, "mark_dirty", task_ids=list(task_ids))
+
+
+async def take_dirty(work: UnitOfWork, task_ids: Sequence[int]) -> None:
+    """These tasks are settled in this transaction, with what was counted until now."""
+    await SQL.run(work.connection, "take_dirty", task_ids=list(task_ids))
+
+
+async def left_dirty(work: UnitOfWork, older_than_s: float, count: int) -> list[int]:
+    """Tasks that nobody has settled for so long."""
+    rows = await SQL.rows(work.connection, "left_dirty", older_than_s=older_than_s, count=count)
+    return [row["task_id"] for row in rows]
+
+
+def _ends_no_others(split_rule: dict[str, object] | None, event_service: int) -> bool:
+    try:
+        return not rules_of(split_rule, event_service=event_service).jobs_end_others
+    except BadRule:
+        return False
