@@ -31,8 +31,6 @@ IDLE_IN_TRANSACTION_S = 5.0
 #: a client that takes no data for so long is gone, although its machine still answers
 SILENT_CLIENT_S = 15.0
 
-_MAY_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)"
-
 # What PostgreSQL (or the network to it) raises when a transaction failed for a reason that has nothing to do with what
 # it tried to do: trying again is right, and the outcome of a COMMIT that was under way is unknown.
 # InterfaceError is asyncpg's "connection was closed in the middle of operation".
@@ -189,17 +187,12 @@ class Database:
                 callback()
 
     @asynccontextmanager
-    async def transaction(self, *, may_idle_s: float | None = None) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction and nothing else: no inbox, no outbox, no line in the log of transitions (the relay).
-
-        `may_idle_s`: how long it may wait for something that is not the database.
-        """
+    async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
+        """A transaction and nothing else: no inbox, no outbox, no line in the log of transitions (the relay)."""
         async with self._lend(self.pool) as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:
-                if may_idle_s is not None:
-                    await connection.execute(_MAY_IDLE, f"{may_idle_s}s")
                 yield connection
             except BaseException:
                 await _roll_back(transaction, connection)

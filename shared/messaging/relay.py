@@ -51,8 +51,11 @@ def is_bus_error(error: BaseException) -> bool:
     return isinstance(error, BUS_ERRORS) or (type(error) is RuntimeError and any(word in told for word in _CLOSED))
 
 
+# The rows are held until the broker has answered for them, or has not for too long ($4): so long may the transaction
+# do nothing.
 _TAKE = """
-SELECT event_id, routing_key, body, trace_parent FROM outbox
+SELECT event_id, routing_key, body, trace_parent, set_config('idle_in_transaction_session_timeout', $4, true)
+FROM outbox
 WHERE event_id > $1 AND NOT event_id = ANY($2)
 ORDER BY event_id LIMIT $3 FOR UPDATE SKIP LOCKED
 """
@@ -156,9 +159,8 @@ class Relay:
         channel = await self._ready_channel()
         floor = self._floor()
         failure: BaseException | None = None
-        # The rows are held until the broker has answered for them, or has not for too long.
-        async with self._database.transaction(may_idle_s=PUBLISH_TIMEOUT_S + 2.0) as connection:
-            rows = await connection.fetch(_TAKE, floor, self._held_now(), BATCH)
+        async with self._database.transaction() as connection:
+            rows = await connection.fetch(_TAKE, floor, self._held_now(), BATCH, f"{PUBLISH_TIMEOUT_S + 2.0}s")
             if rows:
                 result = await self._publish(channel, rows)
                 await connection.execute(_DELETE, result.confirmed)
