@@ -46,7 +46,12 @@ async def remaining_work(work: UnitOfWork, priority: int) -> dict[str, Remaining
 
 
 async def note_work(work: UnitOfWork, task_id: int) -> None:
-    """Bring the RW of one task, and with it that of its nucleus, up to what the task has left."""
+    """Bring the RW of one task, and with it that of its nucleus, up to what the task has left.
+
+    Looks without any lock first: most tasks have no nucleus, or use their events seldom.
+    """
+    if not await _changed_work(work, task_id, task_id, 1):
+        return
     await SQL.value(work.connection, "lock_work", task_id=task_id)
     await _store_work(work, await _changed_work(work, task_id, task_id, 1))
 

@@ -20,6 +20,7 @@ from services.task_definition.tasks.policy.final_status import (
     final_status,
     progress_percent,
 )
+from services.task_definition.tasks.policy.hastening import may_be_near_its_end
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.ends import SQL
 from services.task_definition.tasks.store.tasks import TaskRow
@@ -66,6 +67,8 @@ class Completion:
         self._looked_at: tuple[datetime | None, int] = _FROM_THE_FIRST
 
     async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
+        if await self._is_told(work, event):
+            return
         task = await store.lock(work, event.task_id)
         if task is None:
             return
@@ -74,6 +77,21 @@ class Completion:
         await self._note_progress(work, task.task_id, event.files_total, event.files_finished)
         await hasten(work, task, event)
         await self.settle(work, task)
+
+    async def _is_told(self, work: UnitOfWork, event: TaskProgressed) -> bool:
+        """Whether people see this progress already, and the task goes on as it does: its row is not locked."""
+        row = await SQL.row(work.connection, "told_so_far", task_id=event.task_id)
+        if row is None or row["status"] in FINAL:
+            return True
+        seen = (row["progress"], row["failure_rate"])
+        now = (
+            progress_percent(event.files_total, event.files_finished),
+            failure_rate_percent(row["n_finished"], row["n_failed"]),
+        )
+        is_hurried = not row["is_analysis"] and may_be_near_its_end(
+            event.files_total, event.files_finished + event.files_failed
+        )
+        return row["status"] not in _ENDINGS and seen == now and not is_hurried
 
     async def _note_progress(self, work: UnitOfWork, task_id: int, n_files: int, n_finished: int) -> None:
         jobs = await SQL.row(work.connection, "ended_jobs", task_id=task_id)

@@ -23,11 +23,15 @@ def is_near_its_end(status: TaskStatus, n_files: int, n_ended: int, live_jobs: i
     `n_ended`: finished or given up. Jobs to do are those that live, or those that the rest of the files would make.
     Example: of 1000 files 951 are finished; with 10 files in a job 5 jobs are left.
     """
-    left = n_files - n_ended
-    if status != "running" or left <= 0 or 100 * n_ended < NEAR_PERCENT * n_files:
+    if status != "running" or not may_be_near_its_end(n_files, n_ended):
         return False
     per_job = rules.n_files_per_job or 1
-    return max(live_jobs, -(-left // per_job)) < FEW_JOBS
+    return max(live_jobs, -(-(n_files - n_ended) // per_job)) < FEW_JOBS
+
+
+def may_be_near_its_end(n_files: int, n_ended: int) -> bool:
+    """Whether so much of the input is worked on that a task may be hurried."""
+    return n_ended < n_files and 100 * n_ended >= NEAR_PERCENT * n_files
 
 
 def told(n_files: int, n_ended: int, live_jobs: int) -> str:

@@ -25,6 +25,13 @@ SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id
 -- How many jobs of a task ended well and how many did not.
 SELECT n_finished, n_failed FROM task_job_counts WHERE task_id = :task_id;
 
+-- name: told_so_far
+-- What people see of a task's progress, and the jobs that it is counted by, without waiting for who changes the task.
+-- told by: nobody; it decides what is told
+SELECT t.status, t.progress, t.failure_rate, coalesce(c.n_finished, 0) AS n_finished, coalesce(c.n_failed, 0) AS n_failed,
+       orrery_is_analysis(t.task_type, t.prod_source_label) AS is_analysis
+  FROM tasks t LEFT JOIN task_job_counts c USING (task_id) WHERE t.task_id = :task_id;
+
 -- name: note_progress
 -- What people see of a task's progress; a row that would not change is not written.
 UPDATE tasks SET progress = :progress, failure_rate = :failure_rate, assessment_time = orrery_now(),
