@@ -82,9 +82,9 @@ class Data:
         jobs = await self._jobs(work.connection, job_ids)
         outside = {row["job_id"]: (row["task_id"], row["vo"]) for row in jobs if self._wishes.is_outside(row["vo"])}
         await self._wishes.add_files(work, outside)
-        inside = [row["job_id"] for row in jobs if row["job_id"] not in outside]
+        inside = [row for row in jobs if row["job_id"] not in outside]
         if inside:
-            await self.register(work, inside)
+            await self._register(work, inside)
 
     async def _jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
         """Read those that hold, and those that ended otherwise: of these the log is registered, for people."""
@@ -110,7 +110,10 @@ class Data:
 
     async def register(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """Outputs of holding jobs and logs of ended ones are in the catalogue; the dispatcher is told."""
-        found = await self.produced(work.connection, job_ids)
+        await self._register(work, await self._jobs(work.connection, job_ids))
+
+    async def _register(self, work: UnitOfWork, jobs: Sequence[asyncpg.Record]) -> None:
+        found = await self._produced(work.connection, jobs)
         if not found.job_ids and not found.files:
             return
         await _describe(work.connection, found.described)
@@ -134,7 +137,9 @@ class Data:
 
     async def produced(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> Produced:
         """What jobs wrote, as their pilots reported it: all of holding ones, the logs of those that ended."""
-        jobs = await self._jobs(connection, job_ids)
+        return await self._produced(connection, await self._jobs(connection, job_ids))
+
+    async def _produced(self, connection: asyncpg.Connection, jobs: Sequence[asyncpg.Record]) -> Produced:
         holding = {row["job_id"] for row in jobs if row["is_holding"]}
         grid = await self._grid.grid(connection)
         rows = await SQL.rows(connection, "produced_outputs", job_ids=[row["job_id"] for row in jobs])
