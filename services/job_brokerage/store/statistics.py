@@ -98,11 +98,13 @@ class QueueStatistics:
 
     async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
         """Fold one event about jobs, or several in one; the inbox sees to it that each is folded once."""
-        await self._add(work, changes_of(event.moves, await self._vos.of(work, (one.task_id for one in event.moves))))
-        await self._note_life(work, event)
+        changes = changes_of(event.moves, await self._vos.of(work, (one.task_id for one in event.moves)))
         await self._note_outcomes(work, event)
         if isinstance(event, JobsStarted) and event.job_ids:
             await SQL.run(work.connection, "fold_waits", job_ids=list(event.job_ids))
+        # last, because every event about jobs changes these rows: they are held for the shortest time
+        await self._note_life(work, event)
+        await self._add(work, changes)
         self.mark(move.queue for move in event.moves)
         if isinstance(event, JobsGenerated) and event.moves:  # the sweep names jobs again, without what is counted
             self._chunks[event.chunk_id] = PUBLISHED_TIMES

@@ -15,9 +15,14 @@ SELECT task_id, coalesce(vo, '') AS vo FROM tasks WHERE task_id = ANY(:task_ids:
 INSERT INTO counted_chunks (chunk_id) VALUES (:chunk_id) ON CONFLICT DO NOTHING;
 
 -- name: note_activity
--- The latest pilots and starts of jobs at queues.
+-- The latest pilots and starts of jobs at queues, to the second: a row that would hardly change is not locked.
 INSERT INTO queue_activity AS known (queue, last_pilot_at, last_job_start_at)
-SELECT * FROM unnest(:queues::text[], :pilots::timestamptz[], :starts::timestamptz[])
+SELECT told.queue, told.pilot_at, told.start_at
+  FROM unnest(:queues::text[], :pilots::timestamptz[], :starts::timestamptz[]) AS told (queue, pilot_at, start_at)
+  LEFT JOIN queue_activity a ON a.queue = told.queue
+ WHERE told.pilot_at > coalesce(a.last_pilot_at + interval '1 second', '-infinity')
+    OR told.start_at > coalesce(a.last_job_start_at + interval '1 second', '-infinity')
+ ORDER BY told.queue
 ON CONFLICT (queue) DO UPDATE
 SET last_pilot_at = greatest(known.last_pilot_at, excluded.last_pilot_at),
     last_job_start_at = greatest(known.last_job_start_at, excluded.last_job_start_at);
