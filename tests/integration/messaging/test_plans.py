@@ -22,7 +22,7 @@ async def test_a_long_outbox_is_read_from_its_beginning_without_a_scan(database:
             " SELECT 'task.defined.v1', '{}', 'test' FROM generate_series(1, 50000)"
         )
         await connection.execute("ANALYZE outbox")
-    for query, arguments in ((relay._TAKE, (40_000, [1, 2], 500)), (in_process._LOAD, ([1, 2], 500))):
+    for query, arguments in ((relay._TAKE, (40_000, [1, 2], 500, "12s")), (in_process._LOAD, ([1, 2], 500))):
         plan = await _plan(database, query, *arguments)
         assert "outbox_pkey" in plan, plan
         assert "Seq Scan" not in plan and '"Sort"' not in plan, plan
