@@ -21,6 +21,10 @@ EXPECTED_IN_VAIN = timedelta(seconds=400)
 ROUNDS = 4
 
 _SET_NOW = "SELECT set_config('orrery.now', $1, false)"
+#: when somebody whose turn it was last got room: who saw it before and after, at two looks, has had none in between
+_GIVEN = """
+SELECT woken_for AS label, max(greatest(woken_at, placed_at)) AS at FROM waits WHERE woken_at IS NOT NULL GROUP BY 1
+"""
 
 
 class Patience:
@@ -52,10 +56,11 @@ class Patience:
         self.suspects = {
             key: (since, rounds + 1) for key in found for since, rounds in [self.suspects.get(key, (now, -1))]
         }
+        given = {row["label"]: row["at"] for row in await self._connection.fetch(_GIVEN)}
         return [
             f"I17: {found[key]} since {since:%H:%M:%S}"
             for key, (since, rounds) in self.suspects.items()
-            if rounds >= ROUNDS and self._is_over(since, now, faulty=faulty)
+            if rounds >= ROUNDS and self._is_over(max(since, given.get(found[key].label, since)), now, faulty=faulty)
         ]
 
     def _is_over(self, since: datetime, now: datetime, *, faulty: bool) -> bool:
