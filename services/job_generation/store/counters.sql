@@ -1,9 +1,12 @@
 -- Counters of datasets and tasks. Whoever changes several takes the datasets first, in order of id, and then the tasks.
 
 -- name: add_to_counters
--- The counters of datasets follow what became of their files; datasets in order of id, like everybody who takes several.
+-- The counters of datasets follow what became of their files. All datasets of their tasks are taken, in order of id, like
+-- everybody does who takes several: who makes jobs counts outputs first, and picks input of the same task after that.
 WITH held AS MATERIALIZED (
-    SELECT dataset_id FROM task_datasets WHERE dataset_id = ANY(:ids::bigint[]) ORDER BY dataset_id FOR NO KEY UPDATE)
+    SELECT dataset_id FROM task_datasets
+     WHERE task_id IN (SELECT task_id FROM task_datasets WHERE dataset_id = ANY(:ids::bigint[]))
+     ORDER BY dataset_id FOR NO KEY UPDATE)
 UPDATE task_datasets d
    SET n_files = d.n_files + c.n_files, n_files_used = d.n_files_used + c.used,
        n_files_finished = d.n_files_finished + c.finished, n_files_failed = d.n_files_failed + c.failed,
