@@ -133,7 +133,7 @@ class Handlers:
         return counted
 
     async def on_tasks_counted(self, event: TasksCounted, work: UnitOfWork) -> None:
-        """Ends of jobs of these tasks were counted: settle what follows, and tell how far they are."""
+        """Settle what follows of ends of jobs that were counted, and tell how far tasks are."""
         await self._settling.settle_counted(work, event.task_ids)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
@@ -174,7 +174,7 @@ class Handlers:
         await self._settling.settle_all(work, idle, force=True, tell=False)
 
     async def settle_left(self, work: UnitOfWork) -> None:
-        """Periodic: tasks of which ends of jobs were counted, and nobody heard of it."""
+        """Settle tasks of which ends of jobs were counted, and nobody heard of it; periodic."""
         await self._settling.settle_left(work)
 
     async def archive(self, work: UnitOfWork) -> None:

@@ -154,7 +154,7 @@ class UnitOfWork:
         batches: Sequence[tuple[int, str, str, Sequence[int]]],
         reason: str,
     ) -> None:
-        """One line of the transition log for each batch (task, state before, state after, ids), in one round trip."""
+        """Add a line to the transition log for each batch: task, states before and after, ids."""
         cause = self._cause_event_id
         lines = [(entity, ids, task, was, now, self.actor, reason, cause) for task, was, now, ids in batches]
         if lines:

@@ -61,11 +61,11 @@ class Settling:
             work.emit(TasksCounted(task_ids=tuple(some)))
 
     async def settle_left(self, work: UnitOfWork) -> None:
-        """Tasks that nobody settled: their event was lost."""
+        """Settle tasks that nobody settled: their event was lost."""
         await self.settle_counted(work, await store_progress.left_dirty(work, LEFT_AFTER_S, LEFT_AT_ONCE))
 
     async def settle_counted(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
-        """Tasks of which ends of jobs were counted: where nothing follows yet, only tell how far they are."""
+        """Settle tasks of which jobs were counted; where nothing follows yet, tell how far they are."""
         if not task_ids:
             return
         await store_progress.take_dirty(work, task_ids)

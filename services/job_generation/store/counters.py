@@ -1,4 +1,4 @@
-"""Counters of datasets and tasks. Whoever changes several takes the datasets first, and then the tasks."""
+"""Counters of datasets and tasks: whoever changes several takes datasets first, then tasks."""
 
 from __future__ import annotations
 

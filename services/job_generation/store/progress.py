@@ -18,7 +18,10 @@ MOST_COUNTED = 1000
 
 
 class Progress(NamedTuple):
-    """A task with the counters of its masters; `is_quiet`: nothing follows before another of its jobs ends."""
+    """A task with the counters of its masters.
+
+    `is_quiet`: nothing follows before another of its jobs ends.
+    """
 
     task_id: int
     status: TaskStatus
@@ -52,12 +55,12 @@ async def mark_dirty(work: UnitOfWork, task_ids: Sequence[int]) -> None:
 
 
 async def take_dirty(work: UnitOfWork, task_ids: Sequence[int]) -> None:
-    """These tasks are settled in this transaction, with what was counted until now."""
+    """Note that these tasks are settled in this transaction, with what was counted until now."""
     await SQL.run(work.connection, "take_dirty", task_ids=list(task_ids))
 
 
 async def left_dirty(work: UnitOfWork, older_than_s: float, count: int) -> list[int]:
-    """Tasks that nobody has settled for so long."""
+    """Find tasks that nobody has settled for so long."""
     rows = await SQL.rows(work.connection, "left_dirty", older_than_s=older_than_s, count=count)
     return [row["task_id"] for row in rows]
 

@@ -106,7 +106,10 @@ _NO_DETAILS = (None,) * 5
 
 
 async def uncounted(work: UnitOfWork, job_ids: Sequence[int]) -> list[Uncounted]:
-    """Those of the jobs whose end was not counted, by task. Raises Permanent where a task's rules cannot be read."""
+    """Find those of the jobs whose end was not counted, by task.
+
+    Raises Permanent where a task's rules cannot be read.
+    """
     return [
         Uncounted(row["task_id"], row["job_ids"], is_plain=row["is_plain"] and not _rules(row).jobs_end_others)
         for row in await SQL.rows(work.connection, "uncounted_jobs", job_ids=list(job_ids))
@@ -142,7 +145,7 @@ async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> 
 async def mark_applied(
     work: UnitOfWork, job_ids: Sequence[int], changes: CounterChanges, *, status: JobStatus | None = None
 ) -> list[int]:
-    """The end of these jobs, or of those in a state, is counted in this transaction; which were not counted before."""
+    """Mark these jobs, or those in a state, as counted; which were not before."""
     rows = await SQL.rows(work.connection, "mark_applied", job_ids=sorted(job_ids), status=status)
     for row in rows:
         changes.job_ended(row["task_id"], row["queue"], row["status"], row["core_s"])
