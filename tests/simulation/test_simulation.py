@@ -16,7 +16,7 @@ from services.job_brokerage.store.statistics import QueueStatistics
 from services.job_brokerage.waking import QueueWaking
 from services.job_dispatch.lifecycle import event_ranges
 from services.job_dispatch.lifecycle import reports as reporting
-from services.job_generation.store import tasks as store
+from services.job_generation.store import counters as store_counters
 from services.watchdog import sweeping as sweeps
 from shared.db import unit_of_work
 from tests.simulation import simulation
@@ -69,7 +69,7 @@ def test_without_faults_every_task_is_done() -> None:
 
 
 def test_results_that_are_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = store.apply_counters
+    once = store_counters.apply
 
     async def twice(work: Any, changes: Any) -> None:
         kept = dict(changes.by_dataset)
@@ -77,7 +77,7 @@ def test_results_that_are_counted_twice_are_found(monkeypatch: pytest.MonkeyPatc
         changes.by_dataset.update(kept)
         await once(work, changes)
 
-    monkeypatch.setattr(store, "apply_counters", twice)
+    monkeypatch.setattr(store_counters, "apply", twice)
     with pytest.raises(InvariantBroken, match=r"seed 3, step \d+ \(replay: python -m tests.simulation 3\)\s+I3 "):
         run(3, Faults())
 

@@ -53,14 +53,16 @@ class Patience:
             self.suspects.clear()
             return []
         found = {(one.key, one.wake_nr): one for one in in_vain}
-        self.suspects = {
-            key: (since, rounds + 1) for key in found for since, rounds in [self.suspects.get(key, (now, -1))]
-        }
         given = {row["label"]: row["at"] for row in await self._connection.fetch(_GIVEN)}
+        before, self.suspects = self.suspects, {}
+        for key, one in found.items():
+            since, rounds = before.get(key, (now, -1))
+            is_new = given.get(one.label, since) > since
+            self.suspects[key] = (now, 0) if is_new else (since, rounds + 1)
         return [
             f"I17: {found[key]} since {since:%H:%M:%S}"
             for key, (since, rounds) in self.suspects.items()
-            if rounds >= ROUNDS and self._is_over(max(since, given.get(found[key].label, since)), now, faulty=faulty)
+            if rounds >= ROUNDS and self._is_over(since, now, faulty=faulty)
         ]
 
     def _is_over(self, since: datetime, now: datetime, *, faulty: bool) -> bool:
