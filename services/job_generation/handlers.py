@@ -174,7 +174,7 @@ class Handlers:
         await self._settling.settle_all(work, idle, force=True, tell=False)
 
     async def settle_left(self, work: UnitOfWork) -> None:
-        """Settle tasks of which ends of jobs were counted, and nobody heard of it; periodic."""
+        """Tell tasks again of which ends of jobs were counted, and which nobody settled; periodic."""
         await self._settling.settle_left(work)
 
     async def archive(self, work: UnitOfWork) -> None:

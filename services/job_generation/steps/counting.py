@@ -31,7 +31,7 @@ GONE_AFTER_END: tuple[FileStatus, ...] = ("running", "defined")
 
 
 class Counting:
-    """Counts ended jobs of tasks whose rows are locked."""
+    """Counts ended jobs: plain ones without their tasks' rows, others of tasks whose rows are locked."""
 
     def __init__(self, parameters: Parameters, retrying: Retrying, kinds: Kinds) -> None:
         self._parameters, self._retrying, self._kinds = parameters, retrying, kinds

@@ -20,12 +20,12 @@ from shared.model.batches import batches
 from shared.model.dataset_types import OUTPUT_TYPES
 from shared.states.task import TaskStatus
 
-#: tasks that were counted and not settled for so long are settled by whoever looks, so many at once
+#: tasks that were counted and not settled for so long are told again, so many at once
 LEFT_AFTER_S, LEFT_AT_ONCE = 5.0, 100
 
 
 class Settling:
-    """Runs at the end of every transaction that changed a task."""
+    """Settles tasks where they were changed, and after ends of jobs were counted for them."""
 
     def __init__(self, offering: Offering, kinds: Kinds) -> None:
         self._offering, self._kinds = offering, kinds
@@ -61,8 +61,9 @@ class Settling:
             work.emit(TasksCounted(task_ids=tuple(some)))
 
     async def settle_left(self, work: UnitOfWork) -> None:
-        """Settle tasks that nobody settled: their event was lost."""
-        await self.settle_counted(work, await store_progress.left_dirty(work, LEFT_AFTER_S, LEFT_AT_ONCE))
+        """Tell tasks again that nobody settled, each alone: their event was lost, or another of its tasks failed."""
+        for task_id in await store_progress.left_dirty(work, LEFT_AFTER_S, LEFT_AT_ONCE):
+            work.emit(TasksCounted(task_ids=(task_id,)))
 
     async def settle_counted(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
         """Settle tasks of which jobs were counted; where nothing follows yet, tell how far they are."""

@@ -60,9 +60,9 @@ async def take_dirty(work: UnitOfWork, task_ids: Sequence[int]) -> None:
 
 
 async def left_dirty(work: UnitOfWork, older_than_s: float, count: int) -> list[int]:
-    """Find tasks that nobody has settled for so long."""
+    """Take tasks that nobody has settled for so long, to tell them again."""
     rows = await SQL.rows(work.connection, "left_dirty", older_than_s=older_than_s, count=count)
-    return [row["task_id"] for row in rows]
+    return sorted({row["task_id"] for row in rows})
 
 
 def _ends_no_others(split_rule: dict[str, object] | None, event_service: int) -> bool:

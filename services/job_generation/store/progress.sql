@@ -9,9 +9,11 @@ DELETE FROM dirty_tasks WHERE dirty_id IN (
     SELECT dirty_id FROM dirty_tasks WHERE task_id = ANY(:task_ids::bigint[]) FOR UPDATE SKIP LOCKED);
 
 -- name: left_dirty
--- Tasks that nobody has settled for some time, those that wait longest first.
-SELECT task_id FROM dirty_tasks WHERE counted_at < orrery_now() - make_interval(secs => :older_than_s::float8)
- GROUP BY task_id ORDER BY min(counted_at), task_id LIMIT :count;
+-- Tasks that nobody has settled for some time, those that wait longest first; they are told again.
+UPDATE dirty_tasks SET told_at = orrery_now() WHERE dirty_id IN (
+    SELECT dirty_id FROM dirty_tasks WHERE told_at < orrery_now() - make_interval(secs => :older_than_s::float8)
+     ORDER BY told_at, dirty_id LIMIT :count FOR UPDATE SKIP LOCKED)
+RETURNING task_id;
 
 -- name: progress_of_tasks
 -- How far tasks are, and whether input of theirs may be taken, is all processed, or their needs are to be measured.

@@ -1,5 +1,5 @@
 -- name: lock_tasks
--- The first lock of every transaction here: whatever else it changes belongs to these tasks.
+-- The first lock of who changes tasks; who only counts plain ends of jobs takes none of them.
 SELECT task_id, status, old_status, task_name, user_name, vo, prod_source_label, task_type, processing_type,
        working_group, current_priority, gshare, resource_type, core_count, nucleus, req_id, architecture, trans_path,
        trans_home, trans_uses, campaign, container_name, merge_core_count, merge_ram_count, merge_ram_unit,

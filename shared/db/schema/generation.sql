@@ -42,7 +42,8 @@ CREATE TABLE generation_gates (
 CREATE TABLE dirty_tasks (
     dirty_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
     task_id bigint NOT NULL,                   -- the task
-    counted_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
+    counted_at timestamptz NOT NULL DEFAULT orrery_now(),  -- when
+    told_at timestamptz NOT NULL DEFAULT orrery_now()   -- when an event last said so
 ) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX dirty_tasks_task ON dirty_tasks (task_id);
 
