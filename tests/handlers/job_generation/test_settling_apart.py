@@ -71,7 +71,10 @@ async def test_a_task_whose_event_was_lost_is_settled_by_who_looks(story: Story)
     for is_old in (False, True):
         async with story.database.begin(reason="periodic") as work:
             if is_old:
-                await work.connection.execute("UPDATE dirty_tasks SET counted_at = counted_at - interval '10 seconds'")
+                await work.connection.execute("UPDATE dirty_tasks SET told_at = told_at - interval '10 seconds'")
             await look.run(work)
-        assert await story.status(task_id) == ("prepared" if is_old else "running")
+            told = [one.task_ids for one in work.emitted if isinstance(one, TasksCounted)]
+        assert told == ([(task_id,)] if is_old else [])
+    await hear_only(story, TasksCounted(task_ids=(task_id,)))
+    assert await story.status(task_id) == "prepared"
     assert await count_dirty(story) == 0
