@@ -22,7 +22,7 @@ MOST_WITHOUT_AN_ACT = {
     "services/console": 0,
     "services/job_brokerage": 2,
     "services/job_dispatch": 23,
-    "services/job_generation": 104,
+    "services/job_generation": 103,
     "services/jumbo_watchdog": 0,
     "services/share_correction": 2,
     "services/task_brokerage": 0,

@@ -61,7 +61,7 @@ class Settling:
             work.emit(TasksCounted(task_ids=tuple(some)))
 
     async def settle_left(self, work: UnitOfWork) -> None:
-        """Tell tasks again that nobody settled, each alone: their event was lost, or another of its tasks failed."""
+        """Tell tasks again, each alone, that nobody settled: their event was lost or put aside."""
         for task_id in await store_progress.left_dirty(work, LEFT_AFTER_S, LEFT_AT_ONCE):
             work.emit(TasksCounted(task_ids=(task_id,)))
 
