@@ -29,6 +29,7 @@ class Session:
 
     @property
     def is_operator(self) -> bool:
+        """Whether the visitor has the role operator."""
         return "operator" in self.roles.split(",")
 
     def is_over(self, now: float) -> bool:

@@ -51,6 +51,7 @@ def _days(name: str, default: int, least_days: int, needs: str) -> Parameter[int
     """Declare how long rows are kept: for ever, or at least as long as the system needs them."""
 
     def refuse_less(value: Any) -> None:
+        """Refuse fewer days than the system needs. Raises ValueError with the reason and what is allowed."""
         if 0 < value < least_days:
             raise ValueError(f"{value} days are too short: {needs}; allowed: 0 (for ever), {least_days} days and more")
 
