@@ -9,7 +9,8 @@ Everything here uses the standard library alone, so that it can run before anyth
 * `postgresql`, `rabbitmq`, `redis_server` each know how to run one private server: on free loopback ports, with a
   password of its own, never through the packaged service and never on a standard port.
 * `servers` puts the three together and remembers them in `servers.json`; `services` says how each service is started.
-* `supervisor` restarts whatever exits, with back-off; `system` starts and stops that supervisor; `__main__` is the
+* `preparing` gives a new system its schema and keys; `supervisor` restarts whatever exits, with back-off (`running`);
+  `system` starts and stops that supervisor; `__main__` is the
   command line.
 
 A process is only ever stopped when both its pid and its start time are those that were recorded: nothing else is

@@ -1,15 +1,19 @@
-"""A copy of a service that the supervisor keeps running, and when it may be started again."""
+"""What a supervisor keeps running: copies of services, and servers; and when each may be started again."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deploy.local import processes
+from deploy.local.errors import LocalError
 from deploy.local.liveness import Liveness
+from deploy.local.private_server import PrivateServer
 from deploy.local.processes import ProcessIdentity
+from deploy.local.servers import Servers
 from deploy.local.services import Copy
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 5.0
@@ -71,3 +75,37 @@ class RunningCopy:
             "restarts": self.back_off.restarts,
             "ready": self.ready,
         }
+
+
+class ServerWatch:
+    """Starts private servers again that ended. `say` is told of each."""
+
+    def __init__(self, servers: Servers, say: Callable[[str], None]) -> None:
+        self._servers = servers
+        self._say = say
+        self._back_off: dict[str, BackOff] = {}
+
+    def begin(self, now: float) -> None:
+        """Watch the servers that run now."""
+        self._back_off = {server.name: BackOff(started_at=now) for server in self._servers.private}
+
+    def look(self, now: float) -> bool:
+        """Start servers again that ended and may be started; whether one was."""
+        started = [server for server in self._servers.private if self._may_start(server, now)]
+        for server in started:
+            self._back_off[server.name].started(now)
+            try:
+                server.launch()
+            except (LocalError, OSError) as error:
+                self._say(f"{server.name} does not start: {error}")
+            self._servers.save()
+        return bool(started)
+
+    def _may_start(self, server: PrivateServer, now: float) -> bool:
+        back_off = self._back_off[server.name]
+        if server.is_running():
+            return False
+        if back_off.started_at > back_off.not_before:
+            back_off.ended(now)
+            self._say(f"{server.name} ended; starting it again in {back_off.not_before - now:.1f} s")
+        return now >= back_off.not_before

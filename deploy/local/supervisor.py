@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,10 +18,10 @@ from pathlib import Path
 from deploy.local import processes, services
 from deploy.local.errors import LocalError
 from deploy.local.ports import free_port, is_free
-from deploy.local.private_server import PrivateServer
+from deploy.local.preparing import prepare
 from deploy.local.processes import ProcessIdentity
 from deploy.local.records import read_record, write_record
-from deploy.local.running import BackOff, RunningCopy
+from deploy.local.running import RunningCopy, ServerWatch
 from deploy.local.scaling import Scaling
 from deploy.local.scraping import TARGETS, write_targets
 from deploy.local.servers import Servers
@@ -53,7 +51,7 @@ class Supervisor:
         self.owner = owner
         self._say = say
         self.servers = Servers(self.directory, durable=durable, embedded=embedded, say=say)
-        self._server_back_off: dict[str, BackOff] = {}
+        self._server_watch = ServerWatch(self.servers, say)
         self._scaling = Scaling(self.directory)
         self.copies: list[RunningCopy] = []
         self.state = "starting"
@@ -90,16 +88,16 @@ class Supervisor:
         before = read_record(self.directory / RECORD, self.directory)
         self._scaling.begin()
         self._save()
-        self.servers.start(with_database=self._migrate)
+        self.servers.start(with_database=self._prepare)
         if self.servers.embedded:
             self._say("EMBEDDED: all services in one process, over the in-process transport; no RabbitMQ, no Redis")
-        self._server_back_off = {server.name: BackOff(started_at=time.monotonic()) for server in self.servers.private}
+        self._server_watch.begin(time.monotonic())
         if self._must_stop():
             return
         ports = {entry["name"]: int(entry["port"]) for entry in before.get("processes", [])}
         taken = {server.port for server in self.servers.private}
         for service, replica in services.planned(replicas=self.replicas, embedded=self.servers.embedded):
-            port = self._port_of_gateway() if service == services.GATEWAY else None
+            port = _port_of_gateway() if service == services.GATEWAY else None
             port = port or free_port(preferred=ports.get(f"{service}-{replica}"), taken=taken)
             copy = Copy(service, replica, port)
             self.copies.append(RunningCopy(copy, self.directory / "logs" / f"{copy.name}.log"))
@@ -108,51 +106,14 @@ class Supervisor:
         )
         self._save()
 
-    def _port_of_gateway(self) -> int | None:
-        """The one that is asked for, if it is free. Raises LocalError."""
-        services.gateway_host()
-        port = services.gateway_port()
-        if port is not None and not is_free(port):
-            raise LocalError(f"{services.GATEWAY_PORT}={port}: another program has this port")
-        return port
-
-    def _migrate(self) -> None:
-        """Give the database its schema before any service looks at it; also makes the keys of this system, once."""
-        if self._must_stop():
-            return
-        environment = services.base_environment(self.servers.addresses, self.directory)
-        self._run_once("migrating the database", ["-m", "services.cli", "migrate"], environment)
-        if not (self.directory / services.SOURCE_KEY).exists():
-            self._run_once("making the source key", ["-m", "shared.signed_sources.keys"], environment)
-        keys_of_all = (services.TOKEN_KEY, services.SECRETS_KEYS, services.CONSOLE_KEYS)
-        if all((self.directory / name).exists() for name in keys_of_all):
-            return
-        keys = "from pathlib import Path; from shared.auth import Authority; import os; "
-        keys += "from shared.auth.keyring import create_key_file; "
-        keys += "Authority.create_file(Path(os.environ['ORRERY_TOKEN_KEY_FILE'])); "
-        keys += "create_key_file(Path(os.environ['ORRERY_SECRETS_KEY_FILE'])); "
-        keys += "create_key_file(Path(os.environ['ORRERY_CONSOLE_KEY_FILE']))"
-        self._run_once("making the keys of tokens, secrets and the console", ["-c", keys], environment)
-
-    def _run_once(self, what: str, arguments: list[str], environment: dict[str, str]) -> None:
-        self._say(what)
-        result = subprocess.run(
-            [sys.executable, *arguments],
-            env=environment,
-            cwd=services.PROJECT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode != 0:
-            raise LocalError(f"{what} failed:\n{result.stderr.strip()}")
+    def _prepare(self) -> None:
+        if not self._must_stop():
+            prepare(self.directory, self.servers.addresses, self._say)
 
     def _tick(self) -> None:
         """Look at every process once; start again what ended and may be started."""
         now = time.monotonic()
-        seen = [self._watch_server(server, now) for server in self.servers.private]
-        changed = any(seen) | self._scaled(now)
+        changed = self._server_watch.look(now) | self._scaled(now)
         may_start = self._servers_answer() if any(not running.is_running() for running in self.copies) else False
         for running in self.copies:
             changed |= self._watch_copy(running, now, may_start)
@@ -173,23 +134,6 @@ class Supervisor:
     def _servers_answer(self) -> bool:
         """Whether it makes sense to start a service: asked once for all that wait."""
         return all(server.is_running() and server.answers() for server in self.servers.private)
-
-    def _watch_server(self, server: PrivateServer, now: float) -> bool:
-        back_off = self._server_back_off[server.name]
-        if server.is_running():
-            return False
-        if back_off.started_at > back_off.not_before:
-            back_off.ended(now)
-            self._say(f"{server.name} ended; starting it again in {back_off.not_before - now:.1f} s")
-        if now < back_off.not_before:
-            return False
-        back_off.started(now)
-        try:
-            server.launch()
-        except (LocalError, OSError) as error:
-            self._say(f"{server.name} does not start: {error}")
-        self.servers.save()
-        return True
 
     def _watch_copy(self, running: RunningCopy, now: float, may_start: bool) -> bool:
         if running.is_running() and not self._end_if_silent(running, now):
@@ -287,6 +231,15 @@ class Supervisor:
         }
         write_record(self.directory / RECORD, self.directory, record)
         write_targets(self.directory / TARGETS, [one.copy for one in self.copies])
+
+
+def _port_of_gateway() -> int | None:
+    """The one that is asked for, if it is free. Raises LocalError."""
+    services.gateway_host()
+    port = services.gateway_port()
+    if port is not None and not is_free(port):
+        raise LocalError(f"{services.GATEWAY_PORT}={port}: another program has this port")
+    return port
 
 
 def _own_identity() -> ProcessIdentity:
