@@ -16,6 +16,8 @@ from tests import servers
 
 #: of so many seeds of the simulation a push runs one
 FIFTH = 5
+#: of so many long stories of published programs a push runs one, beside plain jobs of the published pilot
+THIRD = 3
 
 
 @cache

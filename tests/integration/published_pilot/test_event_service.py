@@ -18,11 +18,12 @@ import pytest
 
 from shared.states.event_range import STATUS_OF_CODE
 from shared.states.task import FINAL
+from tests.drawn import THIRD
 from tests.integration.published_pilot import events, world
 from tests.integration.published_pilot.conftest import STATUS_WITHIN_S, System
 from tests.integration.published_pilot.package import PILOT
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.drawn(0, THIRD)]
 PAYLOAD_FAILED = 1220
 
 

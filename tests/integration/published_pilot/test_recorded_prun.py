@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from shared.auth import Authority
+from tests.drawn import THIRD
 from tests.integration.published_client.package import published_client
 from tests.integration.published_client.person import Person
 from tests.integration.published_client.test_recordings import recorder, token
@@ -88,6 +89,7 @@ def written(system: System, spec: dict[str, Any]) -> str:
     return world.path_of(system.storages, f"user.{USER}", lfn).read_text()
 
 
+@pytest.mark.drawn(1, THIRD)
 def test_outputs_of_prun_with_a_build_are_merged_into_the_files_that_its_text_names(
     system: System, tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_outputs_of_prun_with_a_build_are_merged_into_the_files_that_its_text_na
     assert [one["lfn"] for one in files] == [one for one in merge["outFiles"].split(",") if one != merge["logFile"]]
 
 
+@pytest.mark.drawn(2, THIRD)
 def test_each_file_of_prun_that_matches_an_expression_is_in_its_dataset_with_what_the_payload_wrote(
     system: System, tmp_path: Path
 ) -> None:

@@ -7,7 +7,16 @@ import pytest
 
 from shared.catalogue.rucio.settings import RucioSettings
 from tests.integration.rucio.server import ACCOUNT, PASSWORD, USER, CannotInstall, RucioServer, running
+from tests.drawn import THIRD
 from tests.servers import Servers
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the pushes a third runs what asks a server of Rucio."""
+    for item in items:
+        if "rucio" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.drawn(0, THIRD))
 
 
 @pytest.fixture(scope="session")
