@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from shared.catalogue.rucio.settings import RucioSettings
-from tests.integration.rucio.server import ACCOUNT, PASSWORD, USER, CannotInstall, RucioServer, running
 from tests.drawn import THIRD
+from tests.integration.rucio.server import ACCOUNT, PASSWORD, USER, CannotInstall, RucioServer, running
 from tests.servers import Servers
 
 
