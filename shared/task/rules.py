@@ -42,6 +42,7 @@ from shared.task.types import (
 _BROKERAGE, _NEEDS = "shared.brokerage", "shared.task.needs"
 _DEFINITION, _NUCLEUS = "services.task_definition", "services.task_brokerage"
 _QUEUES, _JOBS, _WATCH = "services.job_brokerage", "services.job_generation", "services.watchdog"
+_GIVEN_UP = "services.job_generation.kinds.event_service.failing"
 #: a job takes so many master files or ranges of events at most, unless the task says otherwise
 MAX_FILES_PER_JOB = 200
 #: a job merges the outputs of so many jobs at most, unless the task says otherwise
@@ -161,7 +162,7 @@ class EventServiceRules(TaskFields):
     consumer_attempts: Attempts = rule("maxAttemptEsJob", "XJ", "attempts of the jobs of a job set", _JOBS, default=3,
                                        unit="attempts")
     keeps_processed_events: Flag = rule("notDiscardEvents", "ND", "ranges that are processed stay so when their files "
-                                        "are tried again; without it all are processed again", _JOBS, default=False)
+                                        "are tried again; without it all are processed again", _GIVEN_UP, default=False)
     attempts_only_of_failed: Flag = rule("decAttOnFailedES", "XF", "an attempt counts only where the range itself "
                                          "failed", _JOBS, default=False)
     resurrects_consumers: Flag = rule("resurrectConsumers", "SC", "a job set gets as many jobs again as at first",

@@ -71,6 +71,20 @@ class TaskRetries:
         await reopen_outputs(work, task, self._catalogue, self._wishes)
 
     async def _retry(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
+        """Try again what failed in a task that ended.
+
+        * Its limits first: too many retries are refused, or the task is exhausted instead (`_limited`).
+        * Parameters that come with it are changed (`Changes.by_retry`); one that decides what input is, input that was
+          not read to its end, and the result of pre-processing have the input read again, as `incexec` does.
+        * Failed files are ready again with `MORE_ATTEMPTS` more attempts; finished ones stay. Those that
+          wait for staging are taken as staged if disable_staging_mode asks for it.
+        * Output datasets that were closed are open again.
+        * Priority and share are what the task was given, unless keep_gshare_priority keeps those of now.
+        * It goes on where it was: ready, scouting without scout data, assigning without a nucleus, topreprocess before
+          its pre-processing. Its children are retried, but aborted, broken and failed ones.
+        * Ranges of its files are processed again, unless notDiscardEvents keeps those that were processed;
+          discard_events discards these too (job_generation: `kinds/event_service`).
+        """
         changes = dict(command.details.get("new_parameters") or {})
         limited = await _limited(work, task, command, self._grid, self._parameters)
         if limited is not None:
