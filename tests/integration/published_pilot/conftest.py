@@ -16,10 +16,11 @@ from shared.auth import Authority
 from tests import servers
 from tests.integration.one_process import address_of, one_process
 from tests.integration.published_pilot import events, world
-from tests.integration.published_pilot.network import Outside, Relay
+from tests.integration.published_pilot.network import Outside
 from tests.integration.published_pilot.package import published_pilot
 from tests.integration.published_pilot.run import Launcher, Pilot
 from tests.integration.published_source import NotHere
+from tests.relay import Relay
 
 #: what the payload does at each queue
 WORK = {"PILOT_FINISHED": "work", "PILOT_FAILED": "fail", "PILOT_KILLED": "wait", "PILOT_OUTAGE": "wait"}
