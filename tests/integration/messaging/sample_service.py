@@ -1,17 +1,49 @@
 """A service as a process: `python -m tests.integration.messaging.sample_service`. One row in `effects` per event, after
 SAMPLE_WORK_S seconds of work; a file SAMPLE_BEGUN appears when the first handler runs, and SAMPLE_TOGETHER when one
-does for several events in one transaction."""
+does for several events in one transaction. It kills itself at the point that SAMPLE_KILLED_AT names."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
+from typing import Any
+
+from aio_pika import IncomingMessage
 
 from shared.db import UnitOfWork
 from shared.events import TaskDefined, TaskProgressed, TaskReady
+from shared.messaging.relay import Relay
 from shared.runtime.serve import main
 from shared.runtime.service import Context, Periodic, Service
+
+
+def die() -> None:
+    """End at once, as by `kill -9`."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_around(owner: type, name: str, when: str) -> None:
+    """Have a method of a class kill the process before or after it does its work."""
+    original = getattr(owner, name)
+
+    async def dying(*arguments: Any, **options: Any) -> Any:
+        if when == "before":
+            die()
+        await original(*arguments, **options)
+        die()
+
+    setattr(owner, name, dying)
+
+
+#: the class and the method around which the process is killed, by the point's name
+POINTS = {
+    "before an event is published": (Relay, "_publish_row", "before"),
+    "after an event was confirmed": (Relay, "_publish", "after"),
+    "before a message is acknowledged": (IncomingMessage, "ack", "before"),
+    "after a message was acknowledged": (IncomingMessage, "ack", "after"),
+}
 
 
 class Handlers:
@@ -42,4 +74,6 @@ def build(context: Context) -> Service:
 
 
 if __name__ == "__main__":
+    if point := os.environ.get("SAMPLE_KILLED_AT"):
+        die_around(*POINTS[point])
     main("task_brokerage", build)

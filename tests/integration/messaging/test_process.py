@@ -21,6 +21,7 @@ from shared.db import Database
 from shared.events import TaskProgressed
 from shared.messaging.topology import Topology
 from tests.integration.messaging.bus import Effects, emit_defined, eventually, outbox_is_empty, rows
+from tests.integration.messaging.sample_service import POINTS
 from tests.servers import ROOT
 
 
@@ -225,3 +226,25 @@ async def test_a_service_killed_in_the_middle_of_a_batch_has_done_all_of_it_or_n
     async with process(environment):
         await eventually(all_done)
     assert await of_tasks() == list(range(total))
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_service_killed_at_a_point_of_its_messages_has_each_effect_once(
+    point: str, environment: dict[str, str], database: Database, effects: Effects
+) -> None:
+    await emit_defined(database, range(1, 31))
+    async with process(environment | {"SAMPLE_KILLED_AT": point}) as child:
+        code, errors = await ended(child)
+    assert code == -signal.SIGKILL, errors
+
+    async def all_have_their_effect() -> bool:
+        return len([task_id for task_id in await effects.task_ids() if task_id > 0]) >= 30
+
+    async with process(environment) as child:
+        await eventually(all_have_their_effect)
+        await eventually(lambda: outbox_is_empty(database))
+        child.send_signal(signal.SIGTERM)
+        await ended(child)
+    assert sorted(task_id for task_id in await effects.task_ids() if task_id > 0) == list(range(1, 31))
+    told = await rows(database, "SELECT count(*) AS n, count(DISTINCT event_id) AS n_events FROM inbox")
+    assert dict(told[0]) == {"n": 30, "n_events": 30}
