@@ -11,6 +11,7 @@ from shared.cache import NullCache, RedisCache
 from shared.db import Database
 from shared.events import JobMove, JobsDispatched, JobsFailed, JobsGenerated, JobsStarted, StatisticsChanged
 from shared.snapshot import Snapshot, statistics_key
+from shared.snapshot.reader import STATISTICS_LIFETIME_S, GridReader
 from tests import rows
 from tests.handlers.grids import load_grid
 
@@ -118,6 +119,22 @@ async def test_without_redis_the_snapshot_reads_the_statistics_from_postgresql(d
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
     await snapshot.on_statistics_changed(StatisticsChanged(queues=("Q_ALPHA", "Q_UNKNOWN")))
     assert snapshot.world.load["activated"].sum() == 10
+
+
+async def test_what_redis_has_had_for_too_long_is_read_from_postgresql(database, cache: RedisCache) -> None:
+    await load_grid(database)
+    statistics, reader = QueueStatistics(cache, CollectorRegistry()), GridReader(cache)
+    await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
+    async with database.begin(reason="test") as work:
+        await statistics.publish(work)
+    await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=2, moves=(move(None, "activated", 5),)))
+    key = cache._prefix + statistics_key("Q_ALPHA")
+    async with database.read() as connection:
+        fresh, _ = await reader.statistics(connection, ["Q_ALPHA"])
+        written_us = int(await cache._redis.hget(key, "t"))
+        await cache._redis.hset(key, "t", written_us - int(STATISTICS_LIFETIME_S * 1e6))
+        stale, _ = await reader.statistics(connection, ["Q_ALPHA"])
+    assert [one.n_jobs for one in fresh] == [10] and [one.n_jobs for one in stale] == [15]
 
 
 async def test_a_lost_announcement_is_made_good_by_the_version(database, statistics) -> None:

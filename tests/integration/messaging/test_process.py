@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -248,3 +249,30 @@ async def test_a_service_killed_at_a_point_of_its_messages_has_each_effect_once(
     assert sorted(task_id for task_id in await effects.task_ids() if task_id > 0) == list(range(1, 31))
     told = await rows(database, "SELECT count(*) AS n, count(DISTINCT event_id) AS n_events FROM inbox")
     assert dict(told[0]) == {"n": 30, "n_events": 30}
+
+
+@pytest.mark.night
+@pytest.mark.timeout(240)
+async def test_a_service_that_wakes_after_a_minute_repeats_nothing_that_another_did_meanwhile(
+    environment: dict[str, str], database: Database, effects: Effects
+) -> None:
+    """RabbitMQ has given it up and its messages to the other; its transactions were rolled back, its lease taken."""
+    frozen_s, other_port = 60.0, {"ORRERY_HTTP_PORT": str(free_port())}
+    async with process(environment | {"SAMPLE_WORK_S": "0.1"}) as child:
+        await eventually(lambda: ready(environment))
+        await emit_defined(database, range(1, 301))
+        await effects.reach(30)
+        child.send_signal(signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        async with process(environment | other_port):
+            await effects.reach(301)
+            await asyncio.sleep(frozen_s - (time.monotonic() - stopped_at))  # the length of the fault
+            child.send_signal(signal.SIGCONT)
+            await emit_defined(database, range(301, 331))
+            await effects.reach(331)
+            await eventually(lambda: outbox_is_empty(database))
+            await eventually(lambda: ready(environment))
+        child.send_signal(signal.SIGTERM)
+        code, errors = await ended(child)
+    assert code == 0, errors
+    assert sorted(task_id for task_id in await effects.task_ids() if task_id > 0) == list(range(1, 331))

@@ -7,6 +7,8 @@ import time
 import pytest
 
 from shared.cache import NullCache, RedisCache
+from tests.relay import Relay
+from tests.servers import Servers
 
 
 async def test_a_value_comes_back_with_its_version_and_age(cache: RedisCache) -> None:
@@ -63,6 +65,36 @@ async def test_redis_is_used_again_when_it_is_back(cache: RedisCache, monkeypatc
     assert await cache.get("a") is None
     monkeypatch.setattr(cache, "_silent_until", 0.0)
     assert await cache.get("a") is not None
+
+
+async def test_a_redis_that_is_slow_costs_one_time_out_and_is_used_again_when_it_answers(
+    cache: RedisCache, servers_of_tests: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.cache.cache.SILENCE_AFTER_FAILURE_S", 0.2)
+    causes: list[str] = []
+    assert servers_of_tests.redis_url is not None
+    with Relay(servers_of_tests.redis_url).running() as way:
+        slow = RedisCache(way.url, prefix=cache._prefix, on_miss=causes.append)
+        assert await slow.put("a", 1, version=1)
+        way.silence()
+        started = time.monotonic()
+        assert [await slow.get("a") for _ in range(50)] == [None] * 50
+        assert time.monotonic() - started < 5 and causes.count("failure") < 10, causes
+        way.speak()
+        deadline = time.monotonic() + 60
+        while (found := await slow.get("a")) is None:
+            assert time.monotonic() < deadline
+        assert found.value == 1
+        await slow.close()
+
+
+async def test_a_redis_that_was_emptied_answers_with_misses_and_takes_values_again(cache: RedisCache) -> None:
+    await cache.put_many({"a": 1, "b": 2}, version=9)
+    await cache.forget_all()
+    assert await cache.get_many(["a", "b"]) == {}
+    assert await cache.put("a", 3, version=1), "the version that was there is forgotten, too"
+    found = await cache.get("a")
+    assert found is not None and (found.value, found.version) == (3, 1)
 
 
 async def test_no_cache_at_all_answers_like_an_empty_one() -> None:
