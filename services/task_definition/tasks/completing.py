@@ -67,6 +67,7 @@ class Completion:
         self._looked_at: tuple[datetime | None, int] = _FROM_THE_FIRST
 
     async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
+        """Note how far a task is. Events of two replicas may come in another order: what is counted now is noted."""
         if await self._is_told(work, event):
             return
         task = await store.lock(work, event.task_id)
@@ -74,7 +75,8 @@ class Completion:
             return
         if task.status in FINAL:
             return  # what was said before the end: the end noted its own progress
-        await self._note_progress(work, task.task_id, event.files_total, event.files_finished)
+        counted = await SQL.one(work.connection, "counted_so_far", task_id=task.task_id)
+        await self._note_progress(work, task.task_id, counted["n_files"], counted["n_files_finished"])
         await hasten(work, task, event)
         await self.settle(work, task)
 

@@ -135,11 +135,40 @@ async def test_the_goal_of_the_final_status_counts_events_where_they_are_known(
         assert (await task_row(database, task_id))["status"] == status
 
 
+async def count_finished(database: Database, task_id: int, n_files: int) -> None:
+    """As job generation counts: so many of 200 files of the input."""
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE task_datasets SET n_files = 200, n_files_to_be_used = 200, n_files_used = 200,"
+            " n_files_finished = $2 WHERE task_id = $1 AND type = 'input'",
+            task_id,
+            n_files,
+        )
+
+
+async def test_progress_that_is_told_late_takes_nothing_back(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "running")
+    early, late = (
+        TaskProgressed(
+            task_id=task_id, status="running", files_finished=n_files, files_failed=0, files_total=200, live_jobs=9
+        )
+        for n_files in (50, 100)
+    )
+    await count_finished(database, task_id, 100)
+    for told in (late, early):
+        await deliver(database, service, told)
+        assert (await task_row(database, task_id))["progress"] == 50
+
+
 async def test_progress_is_noted_and_rounded_down(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
     task_id, _ = await define(database, service, producer, production())
     await put(database, task_id, "running")
+    await count_finished(database, task_id, 199)
     progressed = TaskProgressed(
         task_id=task_id, status="running", files_finished=199, files_failed=1, files_total=200, live_jobs=0
     )
