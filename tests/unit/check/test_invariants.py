@@ -367,6 +367,9 @@ PLANTS: dict[str, Plant] = {
     "i10_archived_before_counted": archived_uncounted,
     "i10_counted_before_final": sql("UPDATE jobs SET results_applied_at = orrery_now() WHERE job_id = $1", "live_job"),
     "i10_end_never_counted": forgotten_end,
+    "i10_end_never_settled": sql(
+        "INSERT INTO dirty_tasks (task_id, counted_at) VALUES ($1, orrery_now() - interval '31 minutes')", "task"
+    ),
     "i10_event_not_published": event_stuck,
     "i10_event_applied_twice": event_applied_twice,
     "i10_deferred_event_overdue": deferred_forgotten,

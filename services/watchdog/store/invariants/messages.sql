@@ -25,6 +25,15 @@ SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
    AND j.status IN ('finished', 'failed', 'closed', 'cancelled')
    AND j.state_change_time < orrery_now() - interval '30 minutes';
 
+-- name: i10_end_never_settled
+-- What follows of ends that were counted is settled soon after; if not, its event was lost and nobody tells it again.
+SELECT d.task_id, 'task' AS entity, d.task_id AS entity_id,
+       format('ends of jobs of task %s were counted at %s and what follows was not settled', d.task_id, min(d.counted_at))
+       AS sentence
+  FROM dirty_tasks d
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.counted_at < orrery_now() - interval '30 minutes'
+ GROUP BY d.task_id;
+
 -- name: i10_event_not_published
 -- A committed event reaches the bus.
 SELECT NULL::bigint AS task_id, 'event' AS entity, o.event_id AS entity_id,
