@@ -26,10 +26,13 @@ UNION SELECT f.out_job_id
    AND f.out_job_id IS NOT NULL;
 
 -- name: mark_applied
--- The results of these jobs are applied: nobody does it again. What they count as: their core seconds at their queue.
-UPDATE jobs SET results_applied_at = orrery_now() FROM unnest(:job_ids::bigint[]) AS ended (job_id)
- WHERE jobs.job_id = ended.job_id AND jobs.results_applied_at IS NULL
-   AND (:status::text IS NULL OR jobs.status = :status)
+-- The results of these jobs are applied: nobody does it again. They are held in order of id, like everybody does who holds
+-- several. What they count as: their core seconds at their queue.
+WITH ended AS MATERIALIZED (
+    SELECT job_id FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL
+       AND (:status::text IS NULL OR status = :status)
+     ORDER BY job_id FOR NO KEY UPDATE)
+UPDATE jobs SET results_applied_at = orrery_now() FROM ended WHERE jobs.job_id = ended.job_id
 RETURNING jobs.job_id, jobs.task_id, jobs.queue, jobs.status,
           jobs.core_count * extract(epoch FROM jobs.end_time - jobs.start_time)::float8 AS core_s;
 
@@ -72,8 +75,8 @@ SELECT f.job_id, d.master_id IS NULL AS is_master, d.type AS dataset_type, f.fil
 -- name: finish_files
 -- Files of jobs that ended well, in one step: inputs that the jobs still own are finished, and so are outputs that the
 -- catalogue has; what was left out is nooutput. Sizes and names are those of the pilots' reports, where there are any.
--- Indexes job_files_pkey, task_files_producer.
-WITH ended AS MATERIALIZED (
+-- Files are held in order of id. Indexes job_files_pkey, task_files_producer.
+WITH found AS MATERIALIZED (
     SELECT f.file_id, f.status AS was, f.job_id, false AS is_output, 'finished' AS wanted, NULL::jsonb AS told
       FROM job_files jf JOIN task_files f ON f.file_id = jf.file_id
      WHERE jf.job_id = ANY(:job_ids::bigint[]) AND f.job_id = jf.job_id AND f.status = 'running'
@@ -83,14 +86,15 @@ WITH ended AS MATERIALIZED (
       FROM task_files f LEFT JOIN job_reports p ON p.job_id = f.out_job_id
      WHERE f.out_job_id = ANY(:job_ids::bigint[]) AND f.type IN ('output', 'log', 'trn_output', 'trn_log')
        AND f.status IN ('running', 'defined')
-     ORDER BY file_id
+), held AS MATERIALIZED (
+    SELECT file_id FROM task_files WHERE file_id IN (SELECT file_id FROM found) ORDER BY file_id FOR NO KEY UPDATE
 ), moved AS (
     UPDATE task_files f
        SET status = e.wanted, guid = coalesce(e.told ->> 'guid', f.guid),
            checksum = coalesce('ad:' || (e.told ->> 'adler32'), f.checksum),
            fsize = CASE WHEN e.told IS NULL THEN f.fsize
                         ELSE trunc(coalesce(nullif(e.told ->> 'fsize', ''), '0')::numeric)::bigint END
-      FROM ended e
+      FROM found e JOIN held USING (file_id)
      WHERE f.file_id = e.file_id AND f.status = e.was AND (e.is_output OR f.job_id = e.job_id)
     RETURNING f.file_id, f.task_id, f.dataset_id, f.type, e.was, f.status, coalesce(f.n_events, 0) AS n_events)
 SELECT task_id, dataset_id, type, was, status, count(*) AS n_files, sum(n_events)::bigint AS n_events,

@@ -24,10 +24,14 @@ SELECT h.outcome, h.reason, least(t.retry_at, held.retry_at) AS retry_at, h.numb
  WHERE t.task_id = :task_id AND (t.retry_at > orrery_now() OR held.retry_at IS NOT NULL);
 
 -- name: open_all_files
--- All input of a task may be used.
-UPDATE task_datasets SET n_files_to_be_used = n_files, modification_time = orrery_now()
- WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND n_files_to_be_used <> n_files
-RETURNING dataset_id, n_files;
+-- All input of a task may be used. All its datasets are taken, in order of id, like everybody does who takes several.
+WITH held AS MATERIALIZED (
+    SELECT dataset_id FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id FOR NO KEY UPDATE)
+UPDATE task_datasets d SET n_files_to_be_used = d.n_files, modification_time = orrery_now()
+  FROM held
+ WHERE d.dataset_id = held.dataset_id AND d.type IN ('input', 'pseudo_input', 'pp_input')
+   AND d.n_files_to_be_used <> d.n_files
+RETURNING d.dataset_id, d.n_files;
 
 -- name: open_files_in_use
 -- Files that were picked beyond what was open, because their boundary is not split, count as open.
