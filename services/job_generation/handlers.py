@@ -100,9 +100,12 @@ class Handlers:
         """Jobs finished, failed, expired or wait to be merged: count them, whatever the event says they did.
 
         Jobs that finished and mean nothing to others are counted without a lock of their task. What follows for tasks
-        is done apart, once for many ends; but where jobs end others, with them.
+        is done apart, once for many ends; but where jobs end others, with them: gates are held after the datasets of
+        all that is counted here, so that all tasks are locked before, as by who makes jobs.
         """
         found, changes = await store_results.uncounted(work, event.job_ids), CounterChanges()
+        if any(one.ends_others for one in found):
+            found = [one._replace(is_plain=False) for one in found]
         plain = [job_id for one in found if one.is_plain for job_id in one.job_ids]
         others = [one for one in found if not one.is_plain]
         counted = await self._count_with_tasks(work, others, plain, changes) if others else []

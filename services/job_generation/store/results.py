@@ -50,11 +50,13 @@ class Uncounted(NamedTuple):
     """Jobs of a task that ended, or wait to be merged, and were not counted yet.
 
     `is_plain`: all finished, and none means anything to another job: their files are finished, and that is all.
+    `ends_others`: jobs of the task end others.
     """
 
     task_id: int
     job_ids: Sequence[int]
     is_plain: bool
+    ends_others: bool = False
 
 
 class JobFile(NamedTuple):
@@ -110,10 +112,11 @@ async def uncounted(work: UnitOfWork, job_ids: Sequence[int]) -> list[Uncounted]
 
     Raises Permanent where a task's rules cannot be read.
     """
-    return [
-        Uncounted(row["task_id"], row["job_ids"], is_plain=row["is_plain"] and not _rules(row).jobs_end_others)
-        for row in await SQL.rows(work.connection, "uncounted_jobs", job_ids=list(job_ids))
-    ]
+    found = []
+    for row in await SQL.rows(work.connection, "uncounted_jobs", job_ids=list(job_ids)):
+        ends_others = _rules(row).jobs_end_others
+        found.append(Uncounted(row["task_id"], row["job_ids"], row["is_plain"] and not ends_others, ends_others))
+    return found
 
 
 def _rules(row: Row) -> SplitRules:
