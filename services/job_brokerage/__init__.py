@@ -11,10 +11,11 @@ brokerage_decisions and waits.
 =============  ============================================================================================
 `policy`       the plugins: production, analysis, and an example of another VO, which share `stages`; `filters` and
                `weights`; `request`, a chunk's row as the value that they read; `grid_checks` of a queue
-`handlers`     load, decide, commit
+`handlers`     load, decide, commit; `loading` what is decided on
+`supposing`    what would be decided if a number were another one
 `waking`       which waiting tasks are looked at again before their time
 `store`        `statistics`: job events folded into statistics of queues, published, and audited against table jobs;
                `slots` of a queue, as Harvester sets them; `grids`, loaded whole or not at all
-`api`          load the grid, list queues and sites, set slots, save the world
+`api`          load the grid, list queues and sites, set slots, save the world, ask what if
 =============  ============================================================================================
 """

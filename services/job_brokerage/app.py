@@ -6,6 +6,7 @@ from functools import cache
 
 from services.job_brokerage.api.grid import build_web
 from services.job_brokerage.handlers import ChunkHandlers
+from services.job_brokerage.loading import ChunkLoading
 from services.job_brokerage.store.chunks import forget_old_decisions
 from services.job_brokerage.store.slots import FORGET_SLOTS_EVERY_S, QueueSlots
 from services.job_brokerage.store.statistics import (
@@ -17,6 +18,7 @@ from services.job_brokerage.store.statistics import (
     QueueStatistics,
 )
 from services.job_brokerage.store.usage import UsageSnapshot
+from services.job_brokerage.supposing import Supposing
 from services.job_brokerage.waking import QueueWaking
 from shared import events
 from shared.brokerage.policy import JOB_BROKERAGE, JobBrokerage
@@ -58,9 +60,11 @@ def build(context: Context) -> Service:
     slots = QueueSlots(KnownGrid(context.cache), statistics.mark)
     wakes = WakeMetrics.of(context.metrics)
     waking = QueueWaking(context.database, snapshot, usage, parameters, statistics, wakes)
+    loading = ChunkLoading(catalogue, snapshot, usage)
     chunks = ChunkHandlers(
-        catalogue, snapshot, usage, parameters, find_policy, context.random, context.metrics, wakes, waking.note
+        loading, snapshot, parameters, find_policy, context.random, context.metrics, wakes, waking.note
     )
+    supposing = Supposing(loading, snapshot, parameters, find_policy)
 
     async def refresh(work: UnitOfWork) -> None:
         await snapshot.refresh(work.connection)
@@ -90,7 +94,7 @@ def build(context: Context) -> Service:
             Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
             *_forgetting(statistics, slots),
         ],
-        web=build_web(context.database, snapshot, slots, parameters),
+        web=build_web(context.database, snapshot, slots, parameters, supposing),
         on_start=[snapshot.check],
     )
     return with_parameters(parameters, context.database, service)

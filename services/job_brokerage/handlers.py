@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 
-from services.job_brokerage.parameters import limits_from
+from services.job_brokerage.loading import ChunkLoading, FindPolicy, policy_of
 from services.job_brokerage.policy.jumbo import jumbo_queues
-from services.job_brokerage.policy.request import analysis_input, job_request
 from services.job_brokerage.store import chunks as store
-from services.job_brokerage.store.usage import UsageSnapshot, read_own
-from shared.brokerage.analysis_facts import AnalysisInput
 from shared.brokerage.decision import Candidate, Decision
 from shared.brokerage.pipeline import PASSED
-from shared.brokerage.policy import JobBrokerage
 from shared.brokerage.request import JobRequest, local_data
-from shared.catalogue import CatalogueReader
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
 from shared.events.chunk import QueueChoice
 from shared.messaging.failures import Permanent
-from shared.model.analysis import is_analysis
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import Snapshot
 from shared.snapshot.expected import expected_of_chunk
-from shared.snapshot.inputs import inputs_of_chunk, secondary_inputs_of_chunk
 from shared.waits.causes import causes_of
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
-
-FindPolicy = Callable[[str, str], JobBrokerage]
-
-# Analysis tasks go to the plugin of this label whatever label their jobs have.
-ANALYSIS_LABEL = "user"
 
 
 class ChunkHandlers:
@@ -44,9 +31,8 @@ class ChunkHandlers:
 
     def __init__(
         self,
-        catalogue: CatalogueReader,
+        loading: ChunkLoading,
         snapshot: Snapshot,
-        usage: UsageSnapshot,
         parameters: Parameters,
         find_policy: FindPolicy,
         rng: random.Random,
@@ -55,7 +41,7 @@ class ChunkHandlers:
         on_wait: Callable[[], None],
     ) -> None:
         self._wakes, self._on_wait = wakes, on_wait
-        self._catalogue, self._snapshot, self._usage, self._parameters = catalogue, snapshot, usage, parameters
+        self._loading, self._snapshot, self._parameters = loading, snapshot, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
             "orrery_brokerage_exclusions", "Queues left out of decisions, by check", ["check", "tier"], registry=metrics
@@ -119,39 +105,17 @@ class ChunkHandlers:
         self._on_wait()
 
     async def _load(self, event: ChunkOffered, work: UnitOfWork) -> JobRequest | None:
-        row = await store.offered_chunk(work, event.chunk_id)
+        row = await store.chunk_with_task(work.connection, event.chunk_id)
         if row is None:
             return None
-        storages = self._snapshot.world.grid.storages
-        inputs = await inputs_of_chunk(self._catalogue, work.connection, event.chunk_id, storages)
-        for_analysis = is_analysis(row["task_type"], row["prod_source_label"])
-        limits = limits_from(
-            self._parameters, vo=row["vo"], is_analysis=for_analysis, gshare=row["gshare"], cloud=row["cloud"]
-        )
-        analysis = await self._analysis(row, work) if for_analysis else None
-        adverts = await store.site_adverts(work)
-        secondary = await secondary_inputs_of_chunk(self._catalogue, work.connection, event.chunk_id)
         try:
-            return job_request(row, inputs, limits, work.now, analysis, adverts, secondary)
+            return await self._loading.request(work.connection, row, self._parameters, work.now)
         except ValueError as error:
             raise Permanent(f"the task's needs make no sense: {error}", task_id=event.task_id) from error
 
-    async def _analysis(self, row: Mapping[str, Any], work: UnitOfWork) -> AnalysisInput:
-        """Read who uses how much, and how far the task is."""
-        history = await store.task_history(work, row["task_id"])
-        usage = await self._usage.current(work.connection)
-        own = await read_own(
-            work.connection,
-            task_id=row["task_id"],
-            user_name=row["user_name"] or "",
-            vo=row["vo"] or "",
-            working_group=row["working_group"] or "",
-        )
-        return analysis_input(row, history, usage, own, self._parameters)
-
     async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> tuple[JobRequest, Decision]:
         """Decide on the world in memory as the VO sees it; before saying no, on one that is certainly current."""
-        policy = self._find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
+        policy = policy_of(request, self._find_policy)
         self._snapshot.withdraw(event.chunk_id)
         seed = self._random.getrandbits(SEED_BITS)
         decision = policy.decide(self._snapshot.world.of_vo(request.vo), request, seed)

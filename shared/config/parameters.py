@@ -84,6 +84,12 @@ class Parameters:
         self._values[app, component, key, vo] = value
         self._refused.discard((app, component, key, vo))
 
+    def supposing(self, values: Mapping[Place, Any]) -> Parameters:
+        """The same with other values in these places, for a decision that is only supposed."""
+        supposed = Parameters()
+        supposed.version, supposed._values = self.version, {**self._values, **values}
+        return supposed
+
     def read(
         self,
         parameter: Parameter[T],

@@ -194,6 +194,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/grid/sites": Call(_nothing),
     "GET /api/v1/grid/status": Call(_nothing),
     "GET /api/v1/grid/world": Call(_nothing),
+    "GET /api/v1/grid/what_if": Call(_task),
     "GET|POST /server/panda/getResourceTypes": Call(_nothing),
     "GET|POST /server/panda/get_user_secrets": Call(_nothing, silent=_OWN_ONLY),
     "GET /api/v1/creds/get_user_secrets": Call(_nothing, silent=_OWN_ONLY),

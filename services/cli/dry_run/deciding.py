@@ -8,7 +8,7 @@ from services.cli.dry_run.parameters_of_file import parameters_of
 from services.cli.dry_run.rows import rows_of
 from services.cli.dry_run.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
 from services.job_brokerage import parameters as job_parameters
-from services.job_brokerage.handlers import ANALYSIS_LABEL
+from services.job_brokerage.loading import ANALYSIS_LABEL
 from services.job_brokerage.policy import request as job
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS
 from services.task_brokerage import parameters as task_parameters

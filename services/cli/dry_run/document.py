@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.task_definition.tasks.policy.explain import explain_row
 from shared.brokerage.decision import Decision
+from shared.brokerage.explained import explain_row
 
 
 class _DocumentPart(BaseModel):

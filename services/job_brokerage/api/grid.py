@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.job_brokerage.api.pilot_data import PilotData
 from services.job_brokerage.api.slots import slots_routes
+from services.job_brokerage.api.what_if import what_if_routes
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS, unread_queue_fields, warning_of
 from services.job_brokerage.store import grids as store
 from services.job_brokerage.store.slots import QueueSlots
 from services.job_brokerage.store.worlds import save_world
+from services.job_brokerage.supposing import Supposing
 from shared.auth import Caller, access, require
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -153,7 +155,9 @@ def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
     return routes
 
 
-def build_web(database: Database, snapshot: Snapshot, slots: QueueSlots, parameters: Parameters) -> FastAPI:
+def build_web(
+    database: Database, snapshot: Snapshot, slots: QueueSlots, parameters: Parameters, supposing: Supposing
+) -> FastAPI:
     """Make the service's web application."""
     web = FastAPI(title="Orrery job brokerage")
     web.router.routes.extend(PilotData(database).routes())
@@ -162,5 +166,6 @@ def build_web(database: Database, snapshot: Snapshot, slots: QueueSlots, paramet
         grid_routes(database),
         snapshot_routes(database, snapshot),
         slots_routes(database, slots, parameters),
+        what_if_routes(database, supposing),
     )
     return web

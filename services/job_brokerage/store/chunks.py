@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
+
 from services.job_brokerage.policy.request import TaskHistory
 from shared.brokerage.decision import Decision
 from shared.brokerage.matchmaking import Advert
@@ -19,21 +21,29 @@ KEPT_PER_TASK = 20
 KEPT_DAYS = 7
 
 
-async def offered_chunk(work: UnitOfWork, chunk_id: int) -> Mapping[str, Any] | None:
-    """Read the chunk with its task; None if it no longer waits for queues."""
-    row = await SQL.row(work.connection, "offered_chunk", chunk_id=chunk_id)
+async def chunk_with_task(
+    connection: asyncpg.Connection, chunk_id: int, *, must_wait: bool = True
+) -> Mapping[str, Any] | None:
+    """Read the chunk with its task; None if there is none, or if it must wait for queues and no longer does."""
+    row = await SQL.row(connection, "chunk_with_task", chunk_id=chunk_id, must_wait=must_wait)
     return None if row is None else dict(row)
 
 
-async def task_history(work: UnitOfWork, task_id: int) -> TaskHistory:
+async def last_chunk(connection: asyncpg.Connection, task_id: int) -> int | None:
+    """Find the newest chunk of a task."""
+    found: int | None = await SQL.value(connection, "last_chunk", task_id=task_id)
+    return found
+
+
+async def task_history(connection: asyncpg.Connection, task_id: int) -> TaskHistory:
     """Read how far a task is, and where it has had jobs."""
-    row = await history_of_task(work.connection, task_id)
+    row = await history_of_task(connection, task_id)
     return TaskHistory(row["n_files"], row["n_finished"], tuple(row["queues_used"]))
 
 
-async def site_adverts(work: UnitOfWork) -> tuple[Advert, ...]:
+async def site_adverts(connection: asyncpg.Connection) -> tuple[Advert, ...]:
     """Read what sites advertised within the last minutes."""
-    return tuple([Advert.of(dict(row)) for row in await SQL.rows(work.connection, "live_adverts")])
+    return tuple([Advert.of(dict(row)) for row in await SQL.rows(connection, "live_adverts")])
 
 
 async def save_decision(work: UnitOfWork, decision: Decision) -> int:

@@ -1,5 +1,6 @@
--- name: offered_chunk
--- A chunk that still waits for queues, with its task; nothing if it was used or returned meanwhile.
+-- name: chunk_with_task
+-- A chunk with its task; where it must wait for queues, nothing if it was used or returned meanwhile.
+-- told by: DETAILS
 SELECT c.chunk_id, c.kind, c.n_files AS chunk_files, c.n_events AS chunk_events, c.input_bytes AS chunk_bytes,
        c.queue AS chunk_queue, c.priority AS chunk_priority, c.ram_mb AS chunk_ram_mb, c.largest_boundary,
        t.task_id, t.status AS task_status, t.vo, t.prod_source_label, t.task_type, t.processing_type, t.working_group,
@@ -18,7 +19,12 @@ LEFT JOIN LATERAL (
       AND m.chunk_id > (SELECT coalesce(max(u.chunk_id), 0) FROM chunks u
                         WHERE u.task_id = c.task_id AND u.kind = 'merge' AND u.queue = c.queue AND u.status = 'used')
     ) merging ON c.kind = 'merge'
-WHERE c.chunk_id = :chunk_id AND c.status = 'offered';
+WHERE c.chunk_id = :chunk_id AND (c.status = 'offered' OR NOT :must_wait::boolean);
+
+-- name: last_chunk
+-- The newest chunk of a task. Index chunks_latest.
+-- told by: DETAILS
+SELECT chunk_id FROM chunks WHERE task_id = :task_id ORDER BY chunk_id DESC LIMIT 1;
 
 -- name: live_adverts
 -- Advertisements of sites that are still believed.

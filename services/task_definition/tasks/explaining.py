@@ -10,7 +10,6 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.tasks.policy.explain import explain_row
 from services.task_definition.tasks.policy.explaining import (
     job_text,
     job_waits_for,
@@ -32,6 +31,7 @@ from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
+from shared.brokerage.explained import explain_row
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue

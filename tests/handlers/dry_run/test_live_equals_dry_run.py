@@ -18,8 +18,8 @@ from services.job_brokerage.app import build as build_job_brokerage
 from services.job_generation.app import build as build_job_generation
 from services.task_brokerage.app import build as build_task_brokerage
 from services.task_definition.app import build as build_task_definition
-from services.task_definition.tasks.policy.explain import explain_row
 from services.task_definition.tasks.policy.task_file import parse_task_file
+from shared.brokerage.explained import explain_row
 from shared.db import Database
 from shared.events import ChunkOffered, TaskDefined, TaskReady
 from shared.model.world_file import parse_world

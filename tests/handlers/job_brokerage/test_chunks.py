@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.app import build
-from services.task_definition.tasks.policy.explain import explain_row
+from shared.brokerage.explained import explain_row
 from shared.db import Database
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable, ConfigChanged, StatisticsChanged
 from shared.messaging.failures import Permanent

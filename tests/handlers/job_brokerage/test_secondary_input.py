@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.job_brokerage.app import build
-from services.task_definition.tasks.policy.explain import explain_row
+from shared.brokerage.explained import explain_row
 from tests import rows
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid

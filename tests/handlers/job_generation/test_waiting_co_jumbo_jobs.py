@@ -273,7 +273,7 @@ async def test_a_job_without_a_queue_is_at_none_of_the_queues_that_a_task_used(s
     """Brokerage of analysis sorts their names, and a task file takes nothing but names."""
     task_id, waiting, jumbo = await only_jumbo(story)
     async with story.database.begin(reason="brokerage of analysis") as work:
-        history = await task_history(work, task_id)
+        history = await task_history(work.connection, task_id)
     assert len(waiting) == 2 and history.queues_used == ("J_BETA",)
     async with story.database.read() as connection:
         [saved] = await TaskFiles(BuiltInCatalogue()).save(connection, [task_id], {}, OPERATOR)

@@ -7,7 +7,7 @@ import pytest
 
 from services.task_brokerage import waking
 from services.task_brokerage.app import build
-from services.task_definition.tasks.policy.explain import explain_row
+from shared.brokerage.explained import explain_row
 from shared.db import Database
 from shared.events import TaskDefined, TaskReady, TaskReleased, TasksWoken
 from shared.messaging.failures import Permanent

@@ -12,8 +12,8 @@ import pytest
 
 from services.job_brokerage.app import build as build_job_brokerage
 from services.task_definition.tasks.explaining import Explanation
-from services.task_definition.tasks.policy.explain import explain_row
 from shared.auth import Caller
+from shared.brokerage.explained import explain_row
 from shared.cache import NullCache
 from shared.events import ChunkBrokered, ChunkOffered, Event, JobsExpired, JobsGenerated
 from shared.runtime.service import Context

@@ -12,9 +12,9 @@ from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.task_brokerage.policy.filters import FILTERS
 from services.task_definition.tasks.policy.could_run import could_run
-from services.task_definition.tasks.policy.explain import explain_row
 from shared.brokerage.check import Tier, compared
 from shared.brokerage.decision import Decision
+from shared.brokerage.explained import explain_row
 from shared.brokerage.filters import capability
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.request import HIGH_PRIORITY

@@ -13,7 +13,7 @@ from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.example_vo import ExampleJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request
-from services.task_definition.tasks.policy.explain import explain_row
+from shared.brokerage.explained import explain_row
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import JobCount
 from shared.brokerage.request import InputDataset, InputReplica

@@ -1,0 +1,148 @@
+"""Decides again about a chunk as if a number were another one: what if? Nothing is stored, and nothing follows.
+
+It is decided twice on the world of now, with what is and with what is supposed, by the same seed: what differs is what
+the numbers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+
+from services.job_brokerage.loading import ChunkLoading, FindPolicy, policy_of
+from services.job_brokerage.store import chunks as store
+from shared.auth import Caller
+from shared.auth.access import DETAILS, Whose
+from shared.brokerage.decision import Decision
+from shared.brokerage.explained import explain_row
+from shared.brokerage.request import JobRequest
+from shared.config.declared import find_parameter, near_names
+from shared.config.parameters import Parameters, Place
+from shared.model.problems import FieldProblem
+from shared.snapshot import Snapshot
+from shared.web.problems import WrongRequest
+
+#: numbers of a task that may be supposed, in its own units, by the columns that they stand in
+NUMBERS: Mapping[str, Sequence[str]] = {
+    "core_count": ("core_count",),
+    "ram_count": ("ram_count",),
+    "cpu_time": ("cpu_time",),
+    "base_walltime": ("base_walltime",),
+    "out_disk_count": ("out_disk_count",),
+    "work_disk_count": ("work_disk_count",),
+    "io_intensity": ("io_intensity",),
+    "disk_io": ("disk_io",),
+    "priority": ("current_priority", "chunk_priority"),
+}
+#: those of merge jobs are others
+OF_MERGING = {"core_count": ("merge_core_count",), "ram_count": ("merge_ram_count",)}
+UNITS = ("ram_unit", "cpu_time_unit", "out_disk_unit", "work_disk_unit", "io_intensity_unit", "disk_io_unit")
+
+
+class Supposing:
+    """Reads only."""
+
+    def __init__(
+        self, loading: ChunkLoading, snapshot: Snapshot, parameters: Parameters, find_policy: FindPolicy
+    ) -> None:
+        self._loading, self._snapshot, self._parameters, self._find_policy = loading, snapshot, parameters, find_policy
+
+    async def of_task(
+        self,
+        connection: asyncpg.Connection,
+        task_id: int,
+        chunk_id: int | None,
+        caller: Caller,
+        numbers: Mapping[str, float],
+        settings: Sequence[str],
+        seed: int,
+    ) -> dict[str, Any] | None:
+        """Tell what would be decided, and what differs; None for a chunk that is not there, or not told.
+
+        `chunk_id` None: the last one of the task.
+
+        `settings`: runtime parameters, COMPONENT.KEY=VALUE. Raises WrongRequest for one that there is not, and for
+        numbers that make no sense.
+        """
+        chunk_id = chunk_id or await store.last_chunk(connection, task_id) or 0
+        row = await store.chunk_with_task(connection, chunk_id, must_wait=False)
+        if (
+            row is None
+            or row["task_id"] != task_id
+            or not DETAILS.allows(caller, Whose.of(row["user_name"], row["vo"]))
+        ):
+            return None
+        supposed = self._parameters.supposing(
+            {place: value for one in settings for place, value in _setting(one, row["vo"]).items()}
+        )
+        now = await connection.fetchval("SELECT orrery_now()")
+        try:
+            before = await self._loading.request(connection, row, self._parameters, now)
+            after = await self._loading.request(connection, _with(row, numbers), supposed, now)
+        except ValueError as error:
+            raise WrongRequest([FieldProblem("number", str(dict(numbers)), "what makes sense", str(error))]) from None
+        decided = self._decided(before, seed), self._decided(after, seed)
+        columns = {name: _columns_of(row, name)[0] for name in NUMBERS}
+        return {
+            "task_id": row["task_id"],
+            "chunk_id": chunk_id,
+            "numbers": {name: row[column] for name, column in columns.items()},
+            "units": {name: row[name] for name in UNITS},
+            "before": _told(decided[0]),
+            "after": _told(decided[1]),
+            "changes": _different(*(explain_row(one.packed()) for one in decided)),
+        }
+
+    def _decided(self, request: JobRequest, seed: int) -> Decision:
+        return policy_of(request, self._find_policy).decide(self._snapshot.world.of_vo(request.vo), request, seed)
+
+
+def _columns_of(row: Mapping[str, Any], name: str) -> Sequence[str]:
+    return OF_MERGING.get(name, NUMBERS[name]) if row["kind"] == "merge" else NUMBERS[name]
+
+
+def _with(row: Mapping[str, Any], numbers: Mapping[str, float]) -> Mapping[str, Any]:
+    changed: dict[str, float | None] = {
+        column: value for name, value in numbers.items() for column in _columns_of(row, name)
+    }
+    if "ram_count" in numbers:
+        changed["chunk_ram_mb"] = None  # what failures raised it to
+    return {**row, **changed}
+
+
+def _setting(text: str, vo: str | None) -> dict[Place, Any]:
+    """A parameter that is supposed for every VO, and for the task's. Raises WrongRequest."""
+    name, sign, value = text.partition("=")
+    component, _, key = name.strip().partition(".")
+    parameter = find_parameter(component, key) if sign else None
+    if parameter is None:
+        near = " or ".join(near_names(component, key))
+        allowed = f"COMPONENT.KEY=VALUE of a runtime parameter{f'; did you mean {near}?' if near else ''}"
+        raise WrongRequest([FieldProblem("parameter", text, allowed, f"parameter: value {text!r}: allowed: {allowed}")])
+    try:
+        supposed = parameter.parsed(value.strip())
+    except ValueError as error:
+        raise WrongRequest([FieldProblem("parameter", text, parameter.allowed, f"{name}: {error}")]) from None
+    return dict.fromkeys(((parameter.app, component, key, vo), (parameter.app, component, key, None)), supposed)
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    return {
+        "outcome": decision.outcome,
+        "chosen": list(decision.chosen),
+        "summary": decision.summary(),
+        "reason": decision.reason(),
+    }
+
+
+def _different(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The queues about which the two do not say the same."""
+    old, new = {one["name"]: one for one in before}, {one["name"]: one for one in after}
+    names = sorted({*old, *new})
+    return [
+        {"name": name, "before": old.get(name), "after": new.get(name)}
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
