@@ -138,6 +138,7 @@ async def _run(settings: Settings) -> None:
         log.info("all services listen together on http://%s:%d", settings.http_host, front.port)
         await stop.wait()
     finally:
+        process.end_answers()
         await front.stop()
         await process.stop()
 

@@ -59,16 +59,26 @@ class AnsweringSettings(ListeningSettings):
     graceful_stop_s: float = Field(15.0, gt=0, le=600, description="how long running handlers may take at a stop")
 
 
-class Settings(AnsweringSettings):
+class HearingSettings(AnsweringSettings):
+    """Those of every service that hears events, with or without a database."""
+
+    rabbitmq_url: str | None = Field(None, description="amqp://...; absent: in-process transport (one process only)")
+    bus_namespace: str = Field("", pattern=r"^[a-z0-9-]{0,40}$", description="prefix of all exchanges and queues")
+
+    @field_validator("rabbitmq_url")
+    @classmethod
+    def _rabbitmq_scheme(cls, value: str | None) -> str | None:
+        return None if value is None else _with_scheme(value, ("amqp://", "amqps://"))
+
+
+class Settings(HearingSettings):
     """Every service with a database has these."""
 
     database_url: str = Field(description="postgresql://user@host:port/name")
-    rabbitmq_url: str | None = Field(None, description="amqp://...; absent: in-process transport (one process only)")
     redis_url: str | None = Field(None, description="redis://...; absent: no cache, everything is read from PostgreSQL")
 
     database_pool_size: int = Field(8, ge=2, le=200, description="sessions of the database of each process")
     prefetch_count: int = Field(16, ge=1, le=1000, description="handlers running at once per queue and replica")
-    bus_namespace: str = Field("", pattern=r"^[a-z0-9-]{0,40}$", description="prefix of all exchanges and queues")
 
     cache_prefix: str = Field("orrery:", description="before every key in Redis")
 
@@ -84,11 +94,6 @@ class Settings(AnsweringSettings):
     @classmethod
     def _database_scheme(cls, value: str) -> str:
         return _with_scheme(value, ("postgresql://", "postgres://"))
-
-    @field_validator("rabbitmq_url")
-    @classmethod
-    def _rabbitmq_scheme(cls, value: str | None) -> str | None:
-        return None if value is None else _with_scheme(value, ("amqp://", "amqps://"))
 
     @field_validator("redis_url")
     @classmethod

@@ -66,10 +66,12 @@ class Consumers:
             logger=None,
         )
         for service in attached:
-            for work in service.work:
-                self._subscribe_work(service.dispatcher, work)
             for service_news in _by_event(service.news):
                 self._subscribe_news(service_news)
+            if service.dispatcher is None:
+                continue
+            for work in service.work:
+                self._subscribe_work(service.dispatcher, work)
             if service.drains_dead_queue:
                 self._subscribe_dead(service.dispatcher)
 

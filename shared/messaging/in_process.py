@@ -116,6 +116,7 @@ class InProcessTransport:
 
     def attach(self, attached: Attached) -> None:
         for work in attached.work:
+            assert attached.dispatcher is not None
             worker = _Worker(attached.dispatcher, work, Collector(attached.dispatcher, work))
             recipient = _Recipient(work.consumer, worker, None)
             self._recipients.setdefault(work.event.routing_key(), []).append(recipient)

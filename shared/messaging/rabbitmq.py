@@ -40,7 +40,7 @@ class RabbitMQTransport:
         topology: Topology | None = None,
         prefetch: int = 16,
     ) -> None:
-        self._url = _with_heartbeat(url)
+        self._url = with_heartbeat(url)
         self._metrics = metrics
         self._topology = topology or Topology()
         self._prefetch = prefetch
@@ -146,7 +146,7 @@ class RabbitMQTransport:
         return True
 
 
-def _with_heartbeat(url: str) -> str:
+def with_heartbeat(url: str) -> str:
     """A short heartbeat, so that a peer that vanished without closing is noticed."""
     if "heartbeat=" in url:
         return url

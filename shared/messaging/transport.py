@@ -16,10 +16,13 @@ class BusUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Attached:
-    """One service of this process. `on_news_interrupted` is called when news may have been missed."""
+    """One service of this process. `on_news_interrupted` is called when news may have been missed.
+
+    `dispatcher`: None where the service works on nothing.
+    """
 
     service: str
-    dispatcher: Dispatcher
+    dispatcher: Dispatcher | None
     work: Sequence[WorkSubscription]
     news: Sequence[NewsSubscription]
     drains_dead_queue: bool = False

@@ -139,6 +139,7 @@ class Process:
     async def stop(self) -> None:
         """Take nothing more, finish what runs, empty the outbox, close HTTP and connections, in this order."""
         self._draining = True
+        self.end_answers()
         deadline = time.monotonic() + self.settings.graceful_stop_s
         for entry in self.running:
             entry.periodic.request_stop()
@@ -147,6 +148,12 @@ class Process:
         await asyncio.gather(*(entry.http.stop() for entry in self.running))
         await asyncio.gather(*(entry.periodic.stop() for entry in self.running))
         await self.close()
+
+    def end_answers(self) -> None:
+        """Let answers come to their end that go on for as long as the process runs."""
+        for entry in self.running:
+            for action in entry.service.on_stop:
+                action()
 
     async def close(self) -> None:
         """Close the connections of a process that may not have started."""

@@ -54,6 +54,7 @@ class Service:
     `background`: loops that run until they are cancelled at the stop; one that fails is started again.
     `body_limits`: the paths of `web` that take larger bodies than others.
     `on_news_interrupted`: called when news may have been missed: its connection was lost and is open again.
+    `on_stop`: called when the stop begins, for answers that go on until then.
     `drains_dead_queue`: its replicas move the broker's dead letters into `parked_messages` (the watchdog does).
     """
 
@@ -67,6 +68,7 @@ class Service:
     on_start: Sequence[Callable[[], Awaitable[None]]] = ()
     drains_dead_queue: bool = False
     on_news_interrupted: Sequence[Callable[[], None]] = ()
+    on_stop: Sequence[Callable[[], None]] = ()
 
 
 def with_parameters(parameters: Parameters, database: Database, service: Service) -> Service:

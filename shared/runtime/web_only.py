@@ -1,10 +1,10 @@
-"""Runs a service that only answers HTTP: it goes on while database and bus are away."""
+"""Runs a service that only answers HTTP and hears news: it goes on while database and bus are away."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from fastapi import FastAPI
@@ -13,7 +13,10 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from shared.auth import Authority
 from shared.auth.configuration import IdentityFile
 from shared.cancelling import end
-from shared.config.settings import AnsweringSettings
+from shared.config.settings import HearingSettings
+from shared.messaging.listening import Listening
+from shared.messaging.metrics import MessagingMetrics
+from shared.messaging.topology import Topology
 from shared.runtime.believed import identity_of
 from shared.runtime.collector import tune_collector
 from shared.runtime.limits import authentication_with, connections_of
@@ -27,7 +30,7 @@ from shared.web.service import install
 
 log = logging.getLogger(__name__)
 
-S = TypeVar("S", bound=AnsweringSettings)
+S = TypeVar("S", bound=HearingSettings)
 
 
 async def _no_problems() -> Sequence[str]:
@@ -39,11 +42,12 @@ def main_web_only(name: str, settings_class: type[S], build: Callable[[S], Servi
     serve_with(name, settings_class, lambda settings: _run(settings, build(settings)))
 
 
-async def _run(settings: AnsweringSettings, service: Service) -> None:
+async def _run(settings: HearingSettings, service: Service) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
-    http = _server(settings, service)
-    loops = [asyncio.ensure_future(one()) for one in service.background]
+    registry = CollectorRegistry()
+    http = _server(settings, service, registry)
+    loops = [asyncio.ensure_future(one()) for one in (*service.background, *_listening(settings, service, registry))]
     try:
         await http.start()
     except OSError as error:
@@ -55,14 +59,26 @@ async def _run(settings: AnsweringSettings, service: Service) -> None:
     try:
         await stop.wait()
     finally:
+        for action in service.on_stop:
+            action()
         await http.stop()
         await end(loops)
         log.info("stopped")
 
 
-def _server(settings: AnsweringSettings, service: Service) -> HttpServer:
+def _listening(
+    settings: HearingSettings, service: Service, registry: CollectorRegistry
+) -> list[Callable[[], Awaitable[None]]]:
+    """What hears its news, where it has some and knows the bus."""
+    if settings.rabbitmq_url is None or not service.news:
+        return []
+    topology, metrics = Topology(settings.bus_namespace), MessagingMetrics(registry)
+    interrupted = service.on_news_interrupted
+    return [Listening(settings.rabbitmq_url, topology, metrics, service.name, service.news, interrupted).run]
+
+
+def _server(settings: HearingSettings, service: Service, registry: CollectorRegistry) -> HttpServer:
     """Its application as the runtime serves every other: limits, health, metrics. It believes no token itself."""
-    registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     metrics = RuntimeMetrics(registry)
