@@ -31,6 +31,7 @@ from deploy.local.gateway_rooms import (
     Held,
     Places,
     Rooms,
+    rooms_of_hints,
     rooms_of_others,
     rooms_of_pages,
     rooms_of_pilots,
@@ -53,6 +54,8 @@ _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", 
 _OF_PROXIES = {name.decode() for name in CERTIFICATE_HEADERS}
 #: calls that go on while all others wait
 OF_PILOTS = ("/api/v1/pilot/", "/server/panda/")
+#: answers that go on as long as a page is open
+HINTS = "/console/hints"
 #: what an HTTP client adds by itself: whether a pilot sent an Accept decides the form of its answer
 _ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -104,6 +107,7 @@ class Gateway:
         self._tls_proxies = tls_proxies
         self._believed = believed
         self._pilots, self._pages, self._others = rooms_of_pilots(), rooms_of_pages(), rooms_of_others()
+        self._hints = rooms_of_hints()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer of the service whose path it is, or why there is none."""
@@ -135,6 +139,8 @@ class Gateway:
     def _rooms_of(self, path: str, service: str) -> Rooms:
         if path.startswith(OF_PILOTS):
             return self._pilots
+        if path == HINTS:
+            return self._hints
         return self._pages if service == CONSOLE else self._others
 
     def _address(self, request: web.BaseRequest) -> str:
@@ -201,6 +207,8 @@ class Gateway:
         ) as answer:
             headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
             begun = bytearray()
+            if answer.content_type == "text/event-stream":
+                return await _sent_on(request, answer, headers, b"")
             async for part in answer.content.iter_any():
                 begun += part
                 if len(begun) > READ_WHOLE_BYTES:
@@ -225,7 +233,7 @@ def _goes_on(begun: bytes, request: web.BaseRequest) -> AsyncIterator[bytes]:
 async def _sent_on(
     request: web.BaseRequest, answer: aiohttp.ClientResponse, headers: list[tuple[str, str]], begun: bytes
 ) -> web.StreamResponse:
-    """A large answer as it comes."""
+    """A large answer, or one that goes on, as it comes."""
     response = web.StreamResponse(status=answer.status, reason=answer.reason)
     _add(headers, response)
     await response.prepare(request)

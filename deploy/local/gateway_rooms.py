@@ -117,3 +117,8 @@ def rooms_of_others() -> Rooms:
 def rooms_of_pages() -> Rooms:
     """Pages of the console wait for calls of their own through this gateway, which need places of others."""
     return Rooms(Places(200, 50, 500), Places(20, 5, 20), Memory(32 * 2**20, 8 * 2**20))
+
+
+def rooms_of_hints() -> Rooms:
+    """Open pages of the console keep a place as long as they are looked at; nobody waits for one."""
+    return Rooms(Places(5000, 1500, 0), Places(1, 1, 0), Memory(2**20, 2**20))

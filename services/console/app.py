@@ -13,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from services.console.api import commands, home, jobs, queues, shares, system, task, tasks
+from services.console.api import commands, home, jobs, live, queues, shares, system, task, tasks
 from services.console.api.session import SessionRoutes
 from services.console.api.visits import SEARCH_HINT, Console
 from services.console.asking import open_client
 from services.console.environment import ConsoleSettings, keyring_of
+from services.console.hinting import Hints, news_of
 from services.console.policy.sessions import HOME, ROOT
 from services.console.sealing import Seals
 from services.console.showing.pages import problem_page
@@ -26,7 +27,7 @@ from services.console.signing import Signing
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
-SUBJECTS = (home, tasks, task, commands, jobs, queues, shares, system)
+SUBJECTS = (home, tasks, task, commands, jobs, queues, shares, system, live)
 SMALLEST_PACKED_BYTES = 500
 
 
@@ -39,7 +40,7 @@ def build(context: Context) -> Service:
 def service_of(
     settings: ConsoleSettings, http: httpx.AsyncClient | None = None, clock: Callable[[], float] = time.time
 ) -> Service:
-    """The console, which needs neither database nor bus.
+    """The console, which needs neither database nor bus; without the bus pages ask again from time to time.
 
     `http`: what calls the API, instead of its own client.
     """
@@ -50,7 +51,8 @@ def service_of(
         public_url=settings.console_public_url,
         clock=clock,
     )
-    console = Console(client, Renderer(), signing, settings.api_url, clock)
+    hints = Hints(clock)
+    console = Console(client, Renderer(), signing, settings.api_url, clock, hints)
 
     async def keep_client() -> None:
         """Keep the connections until the process stops."""
@@ -59,7 +61,14 @@ def service_of(
         finally:
             await client.aclose()
 
-    return Service(name="console", web=web_application(console), background=[keep_client])
+    return Service(
+        name="console",
+        news=news_of(hints),
+        web=web_application(console),
+        background=[keep_client],
+        on_news_interrupted=[hints.interrupted],
+        on_stop=[hints.close],
+    )
 
 
 def web_application(console: Console) -> FastAPI:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import orjson
 
 API = "/api/v1"
 NOT_FOUND = 2
 CONNECT_TIMEOUT_S, TIMEOUT_S, SLOW_TIMEOUT_S = 3.0, 15.0, 60.0
 MOST_CONNECTIONS = 200
+#: answers of more bytes are read, and shown, beside the loop, which answers others meanwhile
+LARGE_BYTES = 200_000
+#: errors after which nothing can have been done
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
 
 class SignedOut(Exception):
@@ -40,6 +44,10 @@ class Away(Exception):
     """A service does not answer, or cannot now."""
 
 
+class NotKnown(Away):
+    """It was sent, and no answer came: whether it was carried out is not known."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the API said of something that it did."""
@@ -62,6 +70,7 @@ class Api:
     def __init__(self, http: httpx.AsyncClient, base_url: str, token: str, forwarded_for: str = "") -> None:
         self._http = http
         self._base_url = base_url
+        self.n_bytes = 0
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         if forwarded_for:
             self._headers["X-Forwarded-For"] = forwarded_for
@@ -101,18 +110,29 @@ class Api:
         timeout = httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
         try:
             response = await self._http.request(method, url, headers=self._headers, timeout=timeout, **arguments)
-        except httpx.TimeoutException:
-            raise Away(f"no answer to /{path} within {timeout_s:g} s") from None
-        except httpx.HTTPError as error:
+        except NOT_SENT as error:
             raise Away(f"/{path} cannot be asked: {type(error).__name__}") from None
-        return _answer(path, response)
+        except httpx.HTTPError as error:
+            is_late = isinstance(error, httpx.TimeoutException)
+            what = f"no answer to /{path} within {timeout_s:g} s" if is_late else f"/{path}: {type(error).__name__}"
+            if method == "POST":
+                unknown = "it is not known whether it was carried out: look before you give it again"
+                raise NotKnown(f"{what}: {unknown}") from None
+            raise Away(what if is_late else f"/{path} cannot be asked: {type(error).__name__}") from None
+        self.n_bytes += len(response.content)
+        if len(response.content) < LARGE_BYTES:
+            return _answer(path, response, _parsed(response.content))
+        return _answer(path, response, await asyncio.to_thread(_parsed, response.content))
 
 
-def _answer(path: str, response: httpx.Response) -> Answer:
+def _parsed(content: bytes) -> Any:
     try:
-        body = json.loads(response.content)
+        return orjson.loads(content)
     except ValueError:
-        body = None
+        return None
+
+
+def _answer(path: str, response: httpx.Response, body: Any) -> Answer:
     if not isinstance(body, dict) or "success" not in body:
         raise Away(f"/{path} is not answered by Orrery (HTTP {response.status_code}): does ORRERY_API_URL lead to it?")
     message, problems = str(body.get("message") or ""), body.get("problems") or ()

@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from shared.auth.keyring import Keyring
-from shared.config.settings import AnsweringSettings, SettingsError
+from shared.config.settings import HearingSettings, SettingsError
 
 
-class ConsoleSettings(AnsweringSettings):
+class ConsoleSettings(HearingSettings):
     """What is fixed for the life of a process."""
 
     api_url: str | None = Field(

@@ -19,6 +19,7 @@ from services.console.sealing import Seals
 SESSION_COOKIE, VISITOR_COOKIE, SAID_COOKIE = "orrery_console", "orrery_console_visitor", "orrery_console_said"
 #: of each kind of sealed word, so that none is taken for another
 SESSION, LINK, FORM, SAID = "console session", "console link", "console form", "console said"
+HINTS = "console hints"
 #: a link of the command line is opened at once, or made anew
 LINK_S = 120.0
 #: a form may stay open as long as a working day
@@ -129,6 +130,14 @@ class Signing:
         content = self._seals.open(fields.get("form", ""), FORM, whose)
         if site not in OWN_SITES or content is None or self._clock() >= content["until"]:
             raise ForgedForm("this form is not of a page that you opened here, or is too old: open the page again")
+
+    def hints_word(self, session: Session, content: Mapping[str, Any]) -> str:
+        """What a page brings to be told of changes: of what this session was told in full, and of nothing else."""
+        return self._seals.seal(content, HINTS, session.session_id)
+
+    def opened_hints(self, word: str, session: Session) -> dict[str, Any] | None:
+        """What such a page is about; None for what was not made for this session."""
+        return self._seals.open(word, HINTS, session.session_id)
 
     def say(self, response: Response, said: Said) -> None:
         """Tell something on the next page, of a text that is too long for a cookie its beginning."""

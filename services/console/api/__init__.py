@@ -10,6 +10,7 @@
 `jobs`         the list of jobs, one job, and its kill
 `queues`       queues, one queue, and its cordon
 `shares`       the tree of shares, and one of them
+`live`         hints for open pages, as an event stream
 `system`       services, messages that were put aside, invariants, parameters, who did what
 =============  =====================================================================================================
 """

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, Done, Visit
 from services.console.asking import NotThere, Refused
+from services.console.policy import subjects
 from services.console.policy.filters import JOBS, Filter, read_filter
 from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
@@ -18,6 +19,8 @@ from shared.states.job import FINAL, MEANINGS
 
 ROWS = 100
 STATES: Mapping[str, str] = {str(state): means for state, means in MEANINGS.items()}
+#: what others are told has this key
+WITHHELD = "withheld"
 NOTHING = (None, "", "NULL", "0")
 RAN = {"transformation": "runs", "jobPars": "with", "container_name": "container", "homepackage": "package",
        "swRelease": "release", "cmtConfig": "platform"}  # fmt: skip
@@ -28,7 +31,7 @@ REPORTED = {"node": "node", "pilot_id": "pilot", "cpu_consumption_time": "CPU ti
 def routes(console: Console) -> list[Route]:
     return [
         console.page("jobs", jobs, ("q", "before")),
-        console.page("jobs/{job_id:int}", job),
+        console.page("jobs/{job_id:int}", job, about=subjects.job("{job_id}")),
         console.page("jobs/{job_id:int}/kill", before_kill),
         console.form("jobs/{job_id:int}/kill", kill),
     ]
@@ -41,10 +44,12 @@ async def jobs(visit: Visit) -> Page:
     if not wanted.wrong:
         rows = await visit.api.get("job/list", limit=ROWS + 1, before_id=before, **wanted.asks)
     older = rows[ROWS - 1]["job_id"] if len(rows) > ROWS else None
-    data = {"q": wanted.text, "jobs": rows[:ROWS], "older": older, "wrong": wanted.wrong}
+    shown_rows = rows[:ROWS]
+    data = {"q": wanted.text, "jobs": shown_rows, "older": older, "wrong": wanted.wrong}
     shown = {"words": JOBS, "before": before}
     return Page("jobs.html", "Jobs", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
-                refresh_s=0 if before or wanted.wrong else 30)  # fmt: skip
+                about=[subjects.job(one["job_id"]) for one in shown_rows if WITHHELD not in one],
+                is_list=True)  # fmt: skip
 
 
 def _verb(wanted: Filter) -> str:
@@ -73,7 +78,8 @@ async def job(visit: Visit) -> Page:
     }
     verb = f"orrery job {job_id}; orrery explain job {job_id}; orrery logs {job_id}"
     return Page("job.html", f"Job {job_id}", verb, found.data, found.away, shown,
-                refresh_s=0 if shown["is_over"] else 15)  # fmt: skip
+                refresh_s=0 if shown["is_over"] else 15,
+                about=() if WITHHELD in one or not one else (subjects.job(job_id),))  # fmt: skip
 
 
 async def _described(visit: Visit, job_id: int) -> dict[str, Any]:

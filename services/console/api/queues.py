@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, Done, Visit
 from services.console.asking import Refused
+from services.console.policy import subjects
 from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 from services.console.signing import Said
@@ -24,7 +25,7 @@ def routes(console: Console) -> list[Route]:
         console.page("queues", queues, ("q", "order")),
         console.form("queue-cordon", cordon),
         console.form("queue-uncordon", uncordon),
-        console.page("queues/{queue:path}", queue),
+        console.page("queues/{queue:path}", queue, about=subjects.queue("{queue}")),
     ]
 
 
@@ -57,7 +58,8 @@ async def queue(visit: Visit) -> Page:
     """Show limits, pilots, jobs by share, who is placed there, and what left it out in the last hour."""
     name = visit.request.path_params["queue"]
     found = await visit.api.get("explain/queue", queue=name)
-    return Page("queue.html", f"Queue {name}", f"orrery explain queue {name}", found, refresh_s=30)
+    return Page("queue.html", f"Queue {name}", f"orrery explain queue {name}", found, refresh_s=30,
+                about=(subjects.queue(found["queue"]["queue"]),))  # fmt: skip
 
 
 async def cordon(visit: Visit, fields: Mapping[str, str]) -> Done:

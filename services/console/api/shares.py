@@ -7,13 +7,14 @@ from typing import Any
 from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
+from services.console.policy import subjects
 from services.console.showing.pages import Page
 
 HOURS = 24
 
 
 def routes(console: Console) -> list[Route]:
-    return [console.page("shares", shares), console.page("shares/{gshare:path}", share)]
+    return [console.page("shares", shares, about=subjects.SHARES), console.page("shares/{gshare:path}", share)]
 
 
 async def shares(visit: Visit) -> Page:
@@ -24,7 +25,8 @@ async def shares(visit: Visit) -> Page:
     )
     rows = found.data["shares"] = (found.data["shares"] or {}).get("shares") or []
     verb = f"orrery shares --explain; orrery shares --hours {HOURS}"
-    return Page("shares.html", "Shares", verb, found.data, found.away, {"tree": _tree(rows)}, refresh_s=60)
+    return Page("shares.html", "Shares", verb, found.data, found.away, {"tree": _tree(rows)}, refresh_s=60,
+                about=(subjects.SHARES,))  # fmt: skip
 
 
 def _tree(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,15 +9,18 @@ from typing import Any
 from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
-from services.console.policy import reasons
+from services.console.policy import reasons, subjects
 from services.console.policy.sentences import goes_on, meaning_of, waits_of
 from services.console.policy.series import series_of
 from services.console.showing.pages import Page
 
 #: jobs of which a picture is made, and rows of the table beside it
 NEWEST_JOBS = 500
+#: a page without hints, or with one that was lost, is no older
+REFRESH_S = 15
 #: what others are told has this key, and names to whom the rest is told
 WITHHELD = "withheld"
+ABOUT = subjects.task("{task_id}")
 LATER = frozenset({"datasets", "jobs", "files", "task_parameters", "transitions", "split_rule", WITHHELD})
 #: what is shown first, in groups; everything else is a list of columns below
 FACTS: Mapping[str, Sequence[str]] = {
@@ -32,10 +35,10 @@ FACTS: Mapping[str, Sequence[str]] = {
 
 def routes(console: Console) -> list[Route]:
     return [
-        console.page("tasks/{task_id:int}", task),
-        console.page("tasks/{task_id:int}/why", why, ("decision",)),
-        console.page("tasks/{task_id:int}/decisions", decisions, ("first", "second")),
-        console.page("tasks/{task_id:int}/timeline", timeline, ("before",)),
+        console.page("tasks/{task_id:int}", task, about=ABOUT),
+        console.page("tasks/{task_id:int}/why", why, ("decision",), ABOUT),
+        console.page("tasks/{task_id:int}/decisions", decisions, ("first", "second"), ABOUT),
+        console.page("tasks/{task_id:int}/timeline", timeline, ("before",), ABOUT),
     ]
 
 
@@ -58,7 +61,7 @@ async def task(visit: Visit) -> Page:
         "task_id": task_id,
     }
     return Page("task.html", f"Task {task_id}", f"orrery task {task_id}; orrery explain task {task_id}", found.data,
-                found.away, shown, refresh_s=15 if goes_on(status) else 0)  # fmt: skip
+                found.away, shown, refresh_s=_refresh_s(status), about=_about(task_id, explanation))  # fmt: skip
 
 
 async def why(visit: Visit) -> Page:
@@ -79,7 +82,8 @@ async def why(visit: Visit) -> Page:
         "withheld": explanation["task"].get(WITHHELD),
     }
     shown = {"tab": "why", "task_id": task_id, "kept": kept}
-    return Page("why.html", f"Task {task_id}: why", f"orrery explain task {task_id} --all", data, shown=shown)
+    return Page("why.html", f"Task {task_id}: why", f"orrery explain task {task_id} --all", data, shown=shown,
+                refresh_s=_refresh_s(explanation["task"]["status"]), about=_about(task_id, explanation))  # fmt: skip
 
 
 async def decisions(visit: Visit) -> Page:
@@ -120,7 +124,18 @@ async def timeline(visit: Visit) -> Page:
     }
     shown = {"tab": "timeline", "task_id": task_id, "picture": series, "before": before}
     return Page("timeline.html", f"Task {task_id}: timeline", f"orrery jobs --task {task_id} --limit 500", data,
-                found.away, shown)  # fmt: skip
+                found.away, shown, refresh_s=0 if before else _refresh_s((explanation.get("task") or {}).get("status")),
+                about=() if before else _about(task_id, explanation))  # fmt: skip
+
+
+def _about(task_id: int, explanation: Mapping[str, Any] | None) -> Sequence[str]:
+    """Hints are for whom the task is told in full."""
+    told = (explanation or {}).get("task")
+    return () if told is None or WITHHELD in told else (subjects.task(task_id),)
+
+
+def _refresh_s(status: Any) -> int:
+    return REFRESH_S if goes_on(status) else 0
 
 
 def _decision(kept: Sequence[Mapping[str, Any]], wanted: str) -> Mapping[str, Any] | None:

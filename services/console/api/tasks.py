@@ -7,10 +7,13 @@ from typing import Any
 from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
+from services.console.policy import subjects
 from services.console.policy.filters import TASKS, Filter, read_filter
 from services.console.showing.pages import Page
 
 ROWS = 50
+#: what others are told has this key
+WITHHELD = "withheld"
 
 
 def routes(console: Console) -> list[Route]:
@@ -39,10 +42,12 @@ async def tasks(visit: Visit) -> Page:
         asked: dict[str, Any] = {"limit": ROWS + 1, "before_id": before, "jobs": "false"}
         rows = await visit.api.get("task/list", **asked, **wanted.asks)
     older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
-    data = {"q": wanted.text, "tasks": rows[:ROWS], "older": older, "wrong": wanted.wrong}
+    shown_rows = rows[:ROWS]
+    data = {"q": wanted.text, "tasks": shown_rows, "older": older, "wrong": wanted.wrong}
     shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before}
     return Page("tasks.html", "Tasks", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
-                refresh_s=0 if before or wanted.wrong else 30)  # fmt: skip
+                about=[subjects.task(one["task_id"]) for one in shown_rows if WITHHELD not in one],
+                is_list=True)  # fmt: skip
 
 
 def _verb(wanted: Filter) -> str:

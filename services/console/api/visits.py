@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx
@@ -14,10 +16,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from services.console.asking import Api, Away, NotPermitted, NotThere, Refused, SignedOut
+from services.console.asking import LARGE_BYTES, Api, Away, NotPermitted, NotThere, Refused, SignedOut
+from services.console.hinting import Hints
 from services.console.policy.sessions import HOME, Session, path_after
+from services.console.sharing import Sharing
 from services.console.showing.pages import Page, problem_page
-from services.console.showing.rendering import HEADERS, Renderer, wants_json
+from services.console.showing.rendering import HEADERS, Renderer, again, packed, wants_json
 from services.console.signing import ForgedForm, Said, Signing
 
 log = logging.getLogger(__name__)
@@ -67,25 +71,48 @@ class Console:
         signing: Signing,
         api_url: str | None,
         clock: Callable[[], float] = time.time,
+        hints: Hints | None = None,
     ) -> None:
         self._http, self._api_url, self._clock = http, api_url, clock
         self.renderer, self.signing = renderer, signing
+        self.hints = hints or Hints(clock)
+        self.sharing = Sharing(clock)
 
-    def page(self, path: str, make: MakesPage, takes: tuple[str, ...] = ()) -> Route:
-        """A page for people and programs; `takes`: names that may stand behind the ? of its address."""
+    def page(self, path: str, make: MakesPage, takes: tuple[str, ...] = (), about: str = "") -> Route:
+        """A page for people and programs; `takes`: names that may stand behind the ? of its address.
+
+        `about`: what it is about, as hints name it, with names of its path. Example: task {task_id}.
+        """
+
+        async def made(request: Request, session: Session) -> Response:
+            try:
+                if unknown := sorted(set(request.query_params) - set(takes)):
+                    return self.shown(request, _unknown_words(unknown, takes), session)
+                visit = self.visit(request, session)
+                page = await make(visit)
+                if visit.api.n_bytes < LARGE_BYTES:
+                    return self.shown(request, page, session, visit.now)
+                return await asyncio.to_thread(self.shown, request, page, session, visit.now)
+            except SignedOut:
+                return self.to_sign_in(request)
+            except Exception as error:
+                return self.shown(request, _page_of(error), session)
 
         async def answer(request: Request) -> Response:
             session = self.signing.session_of(request)
             if session is None:
                 return self.to_sign_in(request)
-            try:
-                if unknown := sorted(set(request.query_params) - set(takes)):
-                    return self.shown(request, _unknown_words(unknown, takes), session)
-                return self.shown(request, await make(self.visit(request, session)), session)
-            except SignedOut:
-                return self.to_sign_in(request)
-            except Exception as error:
-                return self.shown(request, _page_of(error), session)
+            if "hx-request" not in request.headers:
+                return await made(request, session)
+            changed_at = self.hints.told_at(about.format(**request.path_params)) if about else 0.0
+            is_packed = "gzip" in request.headers.get("accept-encoding", "")
+            question = session.session_id, _address(request), is_packed, request.headers.get("accept")
+
+            async def part() -> Response:
+                response = await made(request, session)
+                return packed(response) if is_packed else response
+
+            return again(await self.sharing.get(question, changed_at, part))
 
         return Route(f"{HOME}{path}", answer, methods=["GET"])
 
@@ -129,21 +156,32 @@ class Console:
         base_url = self._api_url or f"http://{_listener(request)}"
         return Api(self._http, base_url, token, ", ".join([*came, *peer]))
 
-    def shown(self, request: Request, page: Page, session: Session | None) -> Response:
-        """The page in the form that was asked for."""
+    def shown(self, request: Request, page: Page, session: Session | None, now: datetime | None = None) -> Response:
+        """The page in the form that was asked for; `now`: when its data were asked for."""
         if wants_json(request.headers.get("accept", "")):
             return self.renderer.json(page)
-        said = self.signing.said_to(request)
+        said = self.signing.said_to(request) if "hx-request" not in request.headers else None
+        now = now or self.now()
         around = {
             "session": session,
             "form": self.signing.form_word(session.session_id) if session else "",
+            "hints": self._hints_word(request, page, session, now),
             "address": _address(request),
             "said": said,
         }
-        response = self.renderer.html(page, self.now(), around)
+        response = self.renderer.html(page, now, around)
         if said is not None:
             self.signing.forget_said(response)
         return response
+
+    def _hints_word(self, request: Request, page: Page, session: Session | None, now: datetime) -> str:
+        """What the page brings to be told of changes; empty where there is nothing to tell."""
+        if session is None or not page.about or "hx-request" in request.headers:
+            return ""
+        content: dict[str, Any] = {"subjects": list(page.about), "at": now.timestamp()}
+        if page.is_list:
+            content["list"] = _address(request)
+        return self.signing.hints_word(session, content)
 
     def to_sign_in(self, request: Request) -> Response:
         """Send somebody to sign in, and back afterwards: to the page, or to the one with the form."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,9 @@ class Page:
     """`data` is what JSON has; `away`: parts that could not be had, and why.
 
     `verb`: of the command line, which prints the same. `shown`: what the template needs besides, such as pictures.
-    `refresh_s`: a browser with scripts asks again for the part with the id `live` so often.
+    `refresh_s`: a browser with scripts asks again for the part with the id `live` so often, hints or not.
+    `about`: subjects of which hints may be given, as the API told them to this visitor in full; the part with the id
+    `live` is asked for again at each of them. `is_list`: it says how many have changed instead, and does not jump.
     """
 
     template: str
@@ -23,6 +25,8 @@ class Page:
     shown: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
     refresh_s: int = 0
+    about: Sequence[str] = ()
+    is_list: bool = False
 
 
 def problem_page(title: str, what: str, *, status: int, hint: str = "") -> Page:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.util
 from collections.abc import Mapping
@@ -20,7 +21,11 @@ from services.console.showing.texts import FILTERS
 
 ROOM = Path(__file__).resolve().parents[1]
 #: the wheel that brings htmx; it is not imported, which would ask for Django
-HTMX_PACKAGE, HTMX_FILE = "django_htmx", "static/django_htmx/htmx-4.min.js"
+HTMX_PACKAGE = "django_htmx"
+HTMX_FILES = {
+    "htmx.js": "static/django_htmx/htmx-4.min.js",
+    "htmx-sse.js": "static/django_htmx/ext/hx-sse-4.min.js",
+}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -34,6 +39,7 @@ HEADERS = {
 }
 #: pages are of one person: nobody else may keep them
 PRIVATE = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
+PACKED_LEVEL = 6
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
@@ -42,9 +48,8 @@ def static_files() -> dict[str, bytes]:
     found = {path.name: path.read_bytes() for path in sorted((ROOM / "static").iterdir())}
     spec = importlib.util.find_spec(HTMX_PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        path = Path(place) / HTMX_FILE
-        if path.exists():
-            found["htmx.js"] = path.read_bytes()
+        paths = {name: Path(place) / file for name, file in HTMX_FILES.items()}
+        found |= {name: path.read_bytes() for name, path in paths.items() if path.exists()}
     return found
 
 
@@ -87,6 +92,23 @@ class Renderer:
             return None
         headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
         return Response(self.files[name], 200, headers, _TYPES[Path(name).suffix])
+
+
+def again(response: Response) -> Response:
+    """The same answer to somebody else; what is around it adds headers to each."""
+    copied = Response(status_code=response.status_code)
+    copied.body, copied.raw_headers = response.body, list(response.raw_headers)
+    return copied
+
+
+def packed(response: Response) -> Response:
+    """Pack an answer once for all who get it."""
+    if response.body and "content-encoding" not in response.headers:
+        response.body = gzip.compress(bytes(response.body), PACKED_LEVEL)
+        response.headers["content-encoding"] = "gzip"
+        response.headers["content-length"] = str(len(response.body))
+        response.headers.add_vary_header("Accept-Encoding")
+    return response
 
 
 def wants_json(accept: str) -> bool:

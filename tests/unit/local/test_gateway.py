@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import itertools
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -26,7 +27,7 @@ class Copy:
     def __init__(self) -> None:
         self.url = ""
         self.asked = 0
-        self.gone = asyncio.Event()
+        self.gone, self.goes_on = asyncio.Event(), asyncio.Event()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked += 1
@@ -48,6 +49,17 @@ class Copy:
             await answer.write(b"x" * size)
             request.transport.close()
             return answer
+        if request.path.endswith("/hints"):
+            answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await answer.prepare(request)
+            try:
+                for number in itertools.count():
+                    await answer.write(f"data: {number}\n\n".encode())
+                    await self.goes_on.wait()
+                    self.goes_on.clear()
+            except asyncio.CancelledError:
+                self.gone.set()
+                raise
         body = await request.read()
         told = {"path": request.raw_path, "headers": {key.lower(): one for key, one in request.headers.items()}}
         return web.json_response(
@@ -234,6 +246,16 @@ async def test_a_caller_that_goes_ends_its_request_at_the_service_too(tmp_path: 
             await client.get("/api/v1/job/hang", timeout=0.3)
         async with asyncio.timeout(5):
             await copy.gone.wait()
+
+
+async def test_hints_for_open_pages_are_handed_on_one_by_one_and_end_when_the_page_is_left(tmp_path: Path) -> None:
+    async with Copy().running() as copy, gateway(tmp_path, {"console": [copy.url]}) as client:
+        async with asyncio.timeout(10), client.stream("GET", "/console/hints?of=x") as answer:
+            parts = answer.aiter_text()
+            for number in range(3):
+                assert await anext(parts) == f"data: {number}\n\n"
+                copy.goes_on.set()
+        await asyncio.wait_for(copy.gone.wait(), 10)
 
 
 def test_copies_that_start_later_are_found_and_a_record_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,239 @@
+"""Hints reach open pages of those who were told what the pages are about, and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import html
+import re
+import time
+from urllib.parse import parse_qs, quote, urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from services.console import hinting
+from services.console.app import service_of
+from services.console.environment import ConsoleSettings
+from shared import events
+from shared.auth import Authority
+from shared.runtime.service import Service
+from tests.applications import application_of
+from tests.handlers.console.stubbed_api import (
+    API_URL,
+    RECORDED,
+    StubbedApi,
+    browser_at,
+    console_over,
+    sign_in,
+    token_for,
+)
+
+
+@pytest.fixture
+def service(api: StubbedApi) -> Service:
+    client = httpx.AsyncClient(transport=httpx.MockTransport(api))
+    return service_of(ConsoleSettings(api_url=API_URL), client)
+
+
+@pytest.fixture
+def web(service: Service) -> FastAPI:
+    return application_of(service, Authority.generate())
+
+
+async def happens(service: Service, event: events.Event) -> None:
+    """The console hears an event."""
+    [heard] = [handler for kind, handler in service.news if isinstance(event, kind)]
+    await heard(event)
+
+
+class Stream:
+    """One open page's stream of hints; a browser reads it line by line."""
+
+    def __init__(self, web: FastAPI, browser: httpx.AsyncClient, address: str, last: str = "") -> None:
+        parts = urlsplit(address)
+        cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        headers = [(b"cookie", cookie.encode()), (b"accept-encoding", b"gzip"), (b"host", b"console")]
+        self._scope = {
+            "type": "http", "http_version": "1.1", "method": "GET", "path": parts.path, "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(), "root_path": "", "scheme": "http", "server": ("console", 80),
+            "client": ("192.0.2.7", 4000), "asgi": {"version": "3.0"},
+            "headers": [*headers, (b"last-event-id", last.encode())] if last else headers,
+        }  # fmt: skip
+        self._web, self._left = web, asyncio.Event()
+        self._messages = asyncio.Queue[dict]()
+        self.status, self.headers = 0, dict[str, str]()
+
+    async def __aenter__(self) -> Stream:
+        self._task = asyncio.create_task(self._web(self._scope, self._receive, self._messages.put))  # type: ignore[arg-type]
+        begun = await self._next()
+        self.status = begun["status"]
+        self.headers = {name.decode(): value.decode() for name, value in begun["headers"]}
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._left.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _receive(self) -> dict:
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _next(self) -> dict:
+        async with asyncio.timeout(5):
+            return await self._messages.get()
+
+    async def hint(self) -> dict[str, str]:
+        """The next message that is no comment and no setting."""
+        while True:
+            text = (await self._next())["body"].decode()
+            fields = dict(line.split(": ", 1) for line in text.splitlines() if line and not line.startswith(":"))
+            if "data" in fields:
+                return fields
+
+    def nothing_yet(self) -> bool:
+        return all(b"data" not in one.get("body", b"") for one in self._messages._queue)  # type: ignore[attr-defined]
+
+    async def ended(self) -> None:
+        async with asyncio.timeout(5):
+            await self._task
+
+
+def stream_of(page: httpx.Response) -> str:
+    """Where the page listens."""
+    (address,) = re.findall(r'hx-sse:connect="([^"]*)"', page.text)
+    return html.unescape(address)
+
+
+async def test_an_open_page_gets_a_hint_within_a_second_and_asks_again(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient
+) -> None:
+    page = await browser.get("/console/tasks/7")
+    assert 'hx-trigger="hint from:#hints, every 15s"' in page.text
+    async with Stream(web, browser, stream_of(page)) as stream:
+        assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        assert stream.headers["x-accel-buffering"] == "no" and "content-encoding" not in stream.headers
+        begun = asyncio.get_running_loop().time()
+        await happens(service, events.TaskReady(task_id=8))
+        await happens(service, events.TaskReady(task_id=7))
+        hint = await stream.hint()
+        assert (hint["event"], hint["data"]) == ("hint", quote("task 7"))
+        assert asyncio.get_running_loop().time() - begun < 1.0
+
+
+async def test_a_page_that_connects_again_is_told_of_what_it_missed_and_of_nothing_else(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient
+) -> None:
+    address = stream_of(await browser.get("/console/tasks/7"))
+    async with Stream(web, browser, address) as stream:
+        await happens(service, events.TaskReady(task_id=7))
+        last = (await stream.hint())["id"]
+    await happens(service, events.TaskReady(task_id=8))
+    async with Stream(web, browser, address, last) as stream:
+        await asyncio.sleep(0.05)
+        assert stream.nothing_yet()
+    await happens(service, events.TaskReady(task_id=7))
+    async with Stream(web, browser, address, last) as stream:
+        assert (await stream.hint())["event"] == "hint"
+
+
+async def test_a_list_says_how_many_have_changed_and_does_not_jump(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    row = RECORDED["task/list"]["data"][0]
+    api.says("task/list", [{**row, "task_id": n} for n in (7, 8, 9)])
+    page = await browser.get("/console/tasks?q=vo%3Datlas")
+    assert "hx-get" not in page.text
+    async with Stream(web, browser, stream_of(page)) as stream:
+        for task_id in (7, 9, 10):
+            await happens(service, events.TaskReady(task_id=task_id))
+        hint = await stream.hint()
+        assert hint["data"] == '<a href="/console/tasks?q=vo%3Datlas">2 changed: show</a>' and "event" not in hint
+
+
+async def test_who_is_not_told_of_something_gets_no_hints_of_it(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    withheld = {"withheld": "details are for ada"}
+    explained = RECORDED["explain/task"]["data"]
+    api.says("explain/task", {**explained, "task": explained["task"] | withheld})
+    api.says("task/get_details", RECORDED["task/get_details"]["data"] | withheld)
+    for path in ("/console/tasks/7", "/console/tasks/7/why"):
+        page = await browser.get(path)
+        assert page.status_code == 200 and "hx-sse:connect" not in page.text and "every 15s" in page.text
+    api.says("task/list", [RECORDED["task/list"]["data"][0] | withheld])
+    assert "hx-sse:connect" not in (await browser.get("/console/tasks")).text
+
+
+@pytest.mark.parametrize("of", ["", "task 7", "x.y"])
+async def test_nobody_says_themselves_of_what_they_get_hints(browser: httpx.AsyncClient, of: str) -> None:
+    assert (await browser.get(f"/console/hints?of={quote(of)}")).status_code == 403
+
+
+async def test_the_word_of_a_page_is_of_one_session(web: FastAPI, browser: httpx.AsyncClient) -> None:
+    address = stream_of(await browser.get("/console/tasks/7"))
+    async with browser_at(web) as other:
+        assert (await other.get(address)).status_code == 403
+        await sign_in(other, token_for())
+        assert (await other.get(address)).status_code == 403
+
+
+async def test_a_token_that_is_not_believed_any_more_gets_no_hints(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    address = stream_of(await browser.get("/console/tasks/7"))
+    api.says("system/get_attributes", None, "the token was revoked", success=False, status=401)
+    assert (await browser.get(address)).status_code == 401
+
+
+async def test_streams_end_when_the_process_stops(web: FastAPI, service: Service, browser: httpx.AsyncClient) -> None:
+    async with Stream(web, browser, stream_of(await browser.get("/console/tasks/7"))) as stream:
+        for action in service.on_stop:
+            action()
+        await stream.ended()
+
+
+async def test_when_hints_may_have_been_lost_every_page_asks_again(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient
+) -> None:
+    async with Stream(web, browser, stream_of(await browser.get("/console/jobs/7"))) as stream:
+        for action in service.on_news_interrupted:
+            action()
+        assert (await stream.hint())["event"] == "hint"
+
+
+async def test_a_thousand_open_pages_ask_the_services_once_for_each_hint(
+    api: StubbedApi,
+) -> None:
+    now = time.time()
+    async with browser_at(console_over(api, lambda: now)) as browser:
+        await sign_in(browser)
+        headers = {"HX-Request": "true"}
+        first = await browser.get("/console/tasks/7", headers=headers)
+        n_asked = len(api.asked)
+        answers = await asyncio.gather(*(browser.get("/console/tasks/7", headers=headers) for _ in range(1000)))
+    assert {one.text for one in answers} == {first.text} and len(api.asked) == n_asked
+    assert {one.headers["content-encoding"] for one in answers} == {"gzip"}
+    assert len({len(one.headers.get_list("vary")) for one in answers}) == 1
+
+
+async def test_what_was_asked_before_a_change_is_not_shown_after_it(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    headers = {"HX-Request": "true"}
+    page = await browser.get("/console/tasks/7")
+    async with Stream(web, browser, stream_of(page)) as stream:
+        await browser.get("/console/tasks/7", headers=headers)
+        task = {**RECORDED["task/get_details"]["data"], "task_name": "another name"}
+        api.says("task/get_details", task)
+        await happens(service, events.TaskReady(task_id=7))
+        await stream.hint()
+        assert "another name" in (await browser.get("/console/tasks/7", headers=headers)).text
+
+
+def test_hints_are_given_once_a_second() -> None:
+    assert hinting.EVERY_S == 1.0 and hinting.GATHER_S < 1.0
+
+
+async def test_the_stream_is_named_by_a_word_that_says_nothing(browser: httpx.AsyncClient) -> None:
+    address = stream_of(await browser.get("/console/tasks/7"))
+    (word,) = parse_qs(urlsplit(address).query)["of"]
+    assert "task" not in word
