@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from services.console.api import commands, home, jobs, live, queues, shares, system, task, tasks
+from services.console.api import commands, home, jobs, live, queues, shares, system, task, tasks, what_if
 from services.console.api.session import SessionRoutes
 from services.console.api.visits import SEARCH_HINT, Console
 from services.console.asking import open_client
@@ -27,7 +27,7 @@ from services.console.signing import Signing
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
-SUBJECTS = (home, tasks, task, commands, jobs, queues, shares, system, live)
+SUBJECTS = (home, tasks, task, commands, jobs, queues, shares, system, live, what_if)
 SMALLEST_PACKED_BYTES = 500
 
 

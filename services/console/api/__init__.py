@@ -6,6 +6,7 @@
 `home`         what needs you, the system, and the search
 `tasks`        the list of tasks
 `task`         one task: state and progress, why it waits, its decisions, its time
+`what_if`      a decision about a task, made again with other numbers
 `commands`     commands on a task: what each would do, and the form that gives it
 `jobs`         the list of jobs, one job, and its kill
 `queues`       queues, one queue, and its cordon

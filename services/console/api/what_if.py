@@ -1,0 +1,71 @@
+"""What if: a decision about a task, made again on the server with other numbers, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from starlette.routing import Route
+
+from services.console.api.visits import Console, Visit
+from services.console.asking import NotThere
+from services.console.policy import reasons
+from services.console.showing.pages import Page
+
+#: numbers of a task, what each is, and the name of its unit in the answer
+NUMBERS: Mapping[str, tuple[str, str]] = {
+    "ram_count": ("memory", "ram_unit"),
+    "core_count": ("cores", ""),
+    "cpu_time": ("CPU time", "cpu_time_unit"),
+    "base_walltime": ("walltime beside it, s", ""),
+    "work_disk_count": ("work directory", "work_disk_unit"),
+    "out_disk_count": ("output", "out_disk_unit"),
+    "io_intensity": ("input and output", "io_intensity_unit"),
+    "priority": ("priority", ""),
+}
+
+
+def routes(console: Console) -> list[Route]:
+    takes = ("decision", "parameter", *NUMBERS)
+    return [console.page("tasks/{task_id:int}/what-if", what_if, takes)]
+
+
+async def what_if(visit: Visit) -> Page:
+    """Decide again with the numbers that were filled in; without any the form alone is shown."""
+    task_id, wanted = visit.id("task_id"), visit.word("decision")
+    explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
+    about = [one for one in explanation.get("decisions") or [] if one["kind"] == "job" and one["chunk_id"]]
+    decision = next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
+    if decision is None:
+        raise NotThere(f"no decision {wanted or 'about queues'} is kept of task {task_id}")
+    given = {name: visit.word(name) for name in NUMBERS if visit.word(name)}
+    settings = visit.word("parameter").split()
+    found = await visit.api.get(
+        "grid/what_if",
+        task_id=task_id,
+        chunk_id=decision["chunk_id"],
+        seed=decision["seed"],
+        number=[f"{name}={value}" for name, value in given.items()],
+        parameter=settings,
+    )
+    data = {
+        "task": explanation["task"],
+        "decision": {name: decision[name] for name in ("decision_id", "chunk_id", "decided_at", "outcome")},
+        **{name: found[name] for name in ("numbers", "units", "before", "after")},
+        "given": given,
+        "settings": settings,
+        "changes": [asdict(one) for one in _differences(found["changes"])],
+    }
+    shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision)}
+    return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown)
+
+
+def _differences(changes: Sequence[Mapping[str, Any]]) -> Sequence[reasons.Change]:
+    before, after = ([one[when] for one in changes if one[when]] for when in ("before", "after"))
+    return reasons.difference({"queues": before}, {"queues": after})
+
+
+def _governing(decision: Mapping[str, Any]) -> Sequence[str]:
+    """The parameters of the checks that left queues out, to choose from."""
+    return sorted({name for one in decision["queues"] for name in one.get("parameters") or ()})
