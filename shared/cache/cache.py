@@ -28,6 +28,15 @@ if tonumber(ARGV[3]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[3]) else redis
 return 1
 """
 
+# the same form, for a value that only the first writer may give
+_PUT_NEW = """
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local t = redis.call('TIME')
+redis.call('HSET', KEYS[1], 'v', 1, 't', t[1] .. string.format('%06d', t[2]), 'b', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
 
 @dataclass(frozen=True)
 class Stamped:
@@ -41,6 +50,9 @@ class Cache(Protocol):
 
     async def put(self, key: str, value: Any, version: int, *, lifetime_s: float | None = None) -> bool:
         """Store an absolute value; False if it was not stored (newer version there, or no Redis)."""
+
+    async def put_new(self, key: str, value: Any, *, lifetime_s: float) -> bool | None:
+        """Store a value unless there is one: whether it was stored, or None where nobody can say (no Redis)."""
 
     async def get(self, key: str) -> Stamped | None:
         """The value with its version and age, or None: a miss, whatever the cause."""
@@ -62,6 +74,9 @@ class NullCache:
 
     async def put(self, key: str, value: Any, version: int, *, lifetime_s: float | None = None) -> bool:
         return False
+
+    async def put_new(self, key: str, value: Any, *, lifetime_s: float) -> bool | None:
+        return None
 
     async def get(self, key: str) -> Stamped | None:
         return None
@@ -92,11 +107,22 @@ class RedisCache:
         )
         self._prefix = prefix
         self._put = self._redis.register_script(_PUT)
+        self._put_new = self._redis.register_script(_PUT_NEW)
         self._on_miss = on_miss or (lambda cause: None)
         self._silent_until = 0.0
 
     async def put(self, key: str, value: Any, version: int, *, lifetime_s: float | None = None) -> bool:
         return await self.put_many({key: value}, version, lifetime_s=lifetime_s) == 1
+
+    async def put_new(self, key: str, value: Any, *, lifetime_s: float) -> bool | None:
+        if self._silenced():
+            return None
+        body, lifetime_ms = orjson.dumps(value), max(1, int(lifetime_s * 1000))
+        try:
+            return bool(await self._put_new(keys=[self._prefix + key], args=[body, lifetime_ms]))
+        except (RedisError, OSError, TimeoutError) as error:
+            self._failed(error)
+            return None
 
     async def get(self, key: str) -> Stamped | None:
         return (await self.get_many([key])).get(key)

@@ -102,3 +102,17 @@ async def test_no_cache_at_all_answers_like_an_empty_one() -> None:
     assert not await cache.put("a", 1, version=1)
     assert await cache.get("a") is None
     assert await cache.get_many(["a"]) == {}
+
+
+async def test_a_value_is_new_once_until_its_lifetime_is_over(cache: RedisCache) -> None:
+    assert await cache.put_new("once", "first", lifetime_s=60) is True
+    assert await cache.put_new("once", "second", lifetime_s=60) is False
+    found = await cache.get("once")
+    assert found is not None and found.value == "first"
+
+
+async def test_whether_a_value_is_new_nobody_can_say_without_redis() -> None:
+    assert await NullCache().put_new("a", 1, lifetime_s=1) is None
+    away = RedisCache("redis://127.0.0.1:1/0")
+    assert [await away.put_new("a", 1, lifetime_s=1) for _ in range(2)] == [None, None]
+    await away.close()
