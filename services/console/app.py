@@ -17,13 +17,16 @@ from services.console.api import commands, home, jobs, live, queues, shares, sys
 from services.console.api.session import SessionRoutes
 from services.console.api.visits import SEARCH_HINT, Console
 from services.console.asking import open_client
-from services.console.environment import ConsoleSettings, keyring_of
+from services.console.ending import Ended
+from services.console.environment import ConsoleSettings, client_of, keyring_of
 from services.console.hinting import Hints, news_of
+from services.console.identifying import Issuer
 from services.console.policy.sessions import HOME, ROOT
 from services.console.sealing import Seals
 from services.console.showing.pages import problem_page
 from services.console.showing.rendering import HEADERS, Renderer
 from services.console.signing import Signing
+from shared.cache import NullCache, RedisCache
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
@@ -45,8 +48,12 @@ def service_of(
     `http`: what calls the API, instead of its own client.
     """
     client = http or open_client()
+    cache = RedisCache(settings.redis_url, prefix=settings.cache_prefix) if settings.redis_url else NullCache()
+    seals, known_as = Seals(keyring_of(settings)), client_of(settings)
+    issuer = Issuer(known_as, seals, clock) if known_as else None
     signing = Signing(
-        Seals(keyring_of(settings)),
+        seals,
+        Ended(cache, clock),
         session_s=3600.0 * settings.console_session_h,
         public_url=settings.console_public_url,
         clock=clock,
@@ -60,18 +67,19 @@ def service_of(
             await asyncio.Event().wait()
         finally:
             await client.aclose()
+            await cache.close()
 
     return Service(
         name="console",
         news=news_of(hints),
-        web=web_application(console),
+        web=web_application(console, issuer),
         background=[keep_client],
         on_news_interrupted=[hints.interrupted],
         on_stop=[hints.close],
     )
 
 
-def web_application(console: Console) -> FastAPI:
+def web_application(console: Console, issuer: Issuer | None) -> FastAPI:
     """Everything under /console/, and the two addresses that lead there."""
     web = FastAPI(title="Orrery console", docs_url=None, redoc_url=None, openapi_url=None)
     web.add_middleware(GZipMiddleware, minimum_size=SMALLEST_PACKED_BYTES)
@@ -79,7 +87,7 @@ def web_application(console: Console) -> FastAPI:
         [
             Route("/", _to_home, methods=["GET"]),
             Route(ROOT, _to_home, methods=["GET"]),
-            *SessionRoutes(console).routes(),
+            *SessionRoutes(console, issuer).routes(),
             *(route for subject in SUBJECTS for route in subject.routes(console)),
             *_rest(console),
         ]
@@ -101,7 +109,7 @@ def _rest(console: Console) -> list[Route]:
         """Say that there is no page at this address."""
         what = f"{request.url.path} is no page of the console"
         page = problem_page("There is no such page", what, status=404, hint=SEARCH_HINT)
-        return console.shown(request, page, console.signing.session_of(request))
+        return console.shown(request, page, await console.signing.session_of(request))
 
     return [
         Route(f"{HOME}static/{{digest}}/{{name}}", file, methods=["GET"]),

@@ -13,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.console.asking import Api, Refused
+from services.console.ending import Ended
 from services.console.policy.sessions import MOST_TOKEN_CHARACTERS, ROOT, Session
 from services.console.sealing import Seals
 
 SESSION_COOKIE, VISITOR_COOKIE, SAID_COOKIE = "orrery_console", "orrery_console_visitor", "orrery_console_said"
+ASKED_COOKIE = "orrery_console_asked"
 #: of each kind of sealed word, so that none is taken for another
 SESSION, LINK, FORM, SAID = "console session", "console link", "console form", "console said"
 HINTS = "console hints"
@@ -45,23 +47,31 @@ class Said:
 
 
 class Signing:
-    """Keeps nothing but the links that were used here: what a browser brings says the rest."""
+    """Keeps nothing but what is over before its time (`ending`): what a browser brings says the rest."""
 
     def __init__(
-        self, seals: Seals, *, session_s: float, public_url: str | None, clock: Callable[[], float] = time.time
+        self,
+        seals: Seals,
+        ended: Ended,
+        *,
+        session_s: float,
+        public_url: str | None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._seals = seals
+        self._ended = ended
         self._session_s = session_s
         self.public_url = public_url
         self._is_secure = (public_url or "").startswith("https://")
         self._clock = clock
-        self._used_links: dict[str, float] = {}
 
-    def session_of(self, request: Request) -> Session | None:
-        """Who signed in at this browser; None: nobody, or too long ago."""
+    async def session_of(self, request: Request) -> Session | None:
+        """Tell who signed in at this browser; None: nobody, too long ago, or signed out since then."""
         word = request.cookies.get(SESSION_COOKIE, "")
         session = Session.of(self._seals.open(word, SESSION)) if word else None
-        return None if session is None or session.is_over(self._clock()) else session
+        if session is None or session.is_over(self._clock()) or await self._ended.has(session.session_id):
+            return None
+        return session
 
     async def session_for(self, api: Api, token: str) -> Session:
         """Ask the API who holds a token. Raises SignedOut, Refused, Away."""
@@ -90,8 +100,10 @@ class Signing:
         seconds = max(1, int(session.until - self._clock()))
         self._set(response, SESSION_COOKIE, self._seals.seal(session.content(), SESSION), seconds)
 
-    def end(self, response: Response) -> None:
-        """Take it away."""
+    async def end(self, response: Response, session: Session | None) -> None:
+        """Take it away; copies of the cookie are worth nothing from now on."""
+        if session is not None:
+            await self._ended.end(session.session_id, min(session.until, self._clock() + self._session_s))
         response.delete_cookie(SESSION_COOKIE, path=ROOT)
 
     def link_word(self, session: Session) -> str:
@@ -99,18 +111,17 @@ class Signing:
         content = {"session": session.content(), "until": self._clock() + LINK_S}
         return self._seals.seal(content, LINK)
 
-    def opened_link(self, word: str, *, use: bool) -> Session | None:
-        """Whom a link signs in; None for one that is too old or was used here."""
+    async def opened_link(self, word: str, *, use: bool) -> Session | None:
+        """Open a link: whom it signs in; None for one that is too old or was used."""
         content = self._seals.open(word, LINK)
         session = Session.of(content["session"]) if content else None
-        now = self._clock()
-        if content is None or session is None or now >= content["until"] or session.session_id in self._used_links:
+        if content is None or session is None or self._clock() >= content["until"]:
             return None
-        if use:
-            self._used_links = {name: until for name, until in self._used_links.items() if until > now}
-            self._used_links[session.session_id] = content["until"]
-            return replace(session, session_id=secrets.token_urlsafe(12))
-        return session
+        if not use:
+            return None if await self._ended.has(session.session_id) else session
+        if not await self._ended.end(session.session_id, content["until"]):
+            return None
+        return replace(session, session_id=secrets.token_urlsafe(12))
 
     def visitor_of(self, request: Request) -> str:
         """What ties the form for signing in to this browser; a new one where it has none."""
@@ -119,6 +130,18 @@ class Signing:
     def remember_visitor(self, response: Response, visitor: str) -> None:
         """Let the browser bring it with the form."""
         self._set(response, VISITOR_COOKIE, visitor, int(FORM_S))
+
+    def remember_asked(self, response: Response, word: str, seconds: float) -> None:
+        """Let the browser bring back what it asked an issuer."""
+        self._set(response, ASKED_COOKIE, word, int(seconds))
+
+    def asked_of(self, request: Request) -> str:
+        """What this browser asked an issuer; empty where it asked nothing."""
+        return request.cookies.get(ASKED_COOKIE, "")
+
+    def forget_asked(self, response: Response) -> None:
+        """Let it be answered once."""
+        response.delete_cookie(ASKED_COOKIE, path=ROOT)
 
     def form_word(self, whose: str) -> str:
         """What a form carries; `whose`: the session or the visitor that it is for."""

@@ -2,7 +2,7 @@
 
 =============  =====================================================================================================
 `visits`       who asks, from where, with which words; what becomes of errors; forms
-`session`      signing in and out, and the links of the command line
+`session`      signing in and out, at an issuer too, and the links of the command line
 `home`         what needs you, the system, and the search
 `tasks`        the list of tasks
 `task`         one task: state and progress, why it waits, its decisions, its time

@@ -1,4 +1,4 @@
-"""Signing in by a link of the command line or with a token, and signing out."""
+"""Signing in at an issuer, by a link of the command line or with a token, and signing out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, fields_of
 from services.console.asking import Away, Refused, SignedOut
+from services.console.identifying import BACK, SIGN_IN_S, Issuer
 from services.console.policy.sessions import HOME, Session, path_after
 from services.console.showing.pages import Page
 from services.console.showing.rendering import HEADERS
@@ -20,13 +21,15 @@ from shared.web.envelope import Envelope
 class SessionRoutes:
     """Asked by whoever is not signed in yet."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, issuer: Issuer | None) -> None:
+        self._console, self._issuer = console, issuer
 
     def routes(self) -> list[Route]:
         return [
             Route(f"{HOME}sign-in", self.sign_in, methods=["GET"]),
             Route(f"{HOME}sign-in", self.begin, methods=["POST"]),
+            Route(f"{HOME}sign-in/issuer", self.ask_issuer, methods=["GET"]),
+            Route(BACK, self.come_back, methods=["GET"]),
             Route(f"{HOME}sign-in/links", self.make_link, methods=["POST"]),
             Route(f"{HOME}sign-in/link/{{word}}", self.follow_link, methods=["GET"]),
             Route(f"{HOME}sign-out", self.end, methods=["POST"]),
@@ -39,11 +42,41 @@ class SessionRoutes:
     async def follow_link(self, request: Request) -> Response:
         """Ask whoever opened a link whether they are the one whom it signs in."""
         word = request.path_params["word"]
-        session = self._console.signing.opened_link(word, use=False)
+        session = await self._console.signing.opened_link(word, use=False)
         if session is None:
             return self._form(request, {"problem": "This link is too old or was used before: make another one."}, 403)
         after = path_after(request.query_params.get("next"))
         return self._form(request, {"link": word, "person": session, "next": after})
+
+    async def ask_issuer(self, request: Request) -> Response:
+        """Send a browser to the issuer; `next`: where it goes on when it is back."""
+        after = path_after(request.query_params.get("next"))
+        if self._issuer is None:
+            return self._form(request, {"problem": "No issuer is set up for this console.", "next": after}, 404)
+        try:
+            asked = await self._issuer.ask(after)
+        except (Away, Refused) as error:
+            return self._form(request, {"problem": str(error), "next": after}, 503)
+        response = RedirectResponse(asked.address, 303, {**HEADERS, "Referrer-Policy": "no-referrer"})
+        self._console.signing.remember_asked(response, asked.word, SIGN_IN_S)
+        return response
+
+    async def come_back(self, request: Request) -> Response:
+        """Sign in who comes back from the issuer with a code, which is taken there once."""
+        signing, issuer = self._console.signing, self._issuer
+        try:
+            if issuer is None:
+                raise Refused("No issuer is set up for this console.")
+            token, after = await issuer.token(signing.asked_of(request), request.query_params)
+            session = await signing.session_for(self._console.api(request, token), token)
+        except (Refused, Away, SignedOut) as error:
+            what = f"The token of the issuer is not believed: {error}" if isinstance(error, SignedOut) else str(error)
+            response = self._form(request, {"problem": what}, 403)
+        else:
+            response = RedirectResponse(path_after(after), 303, HEADERS)
+            signing.begin(response, session)
+        signing.forget_asked(response)
+        return response
 
     async def begin(self, request: Request) -> Response:
         """Sign somebody in who brings a token or a link."""
@@ -62,7 +95,7 @@ class SessionRoutes:
     async def _session(self, request: Request, fields: Mapping[str, str]) -> Session:
         signing = self._console.signing
         if link := fields.get("link"):
-            session = signing.opened_link(link, use=True)
+            session = await signing.opened_link(link, use=True)
             if session is None:
                 raise Refused("This link is too old or was used before: make another one.")
             return session
@@ -89,22 +122,23 @@ class SessionRoutes:
         return Envelope({"path": path, "address": signing.public_url, "name": session.name})
 
     async def end(self, request: Request) -> Response:
-        """Sign out at this browser; the token itself goes on until it expires."""
+        """Sign out at this browser, and with every copy of its cookie; the token itself lives on."""
         signing = self._console.signing
-        session = signing.session_of(request)
+        session = await signing.session_of(request)
         if session is not None:
             try:
                 signing.check_form(request, await fields_of(request), session.session_id)
             except (ForgedForm, Refused) as error:
                 return self._form(request, {"problem": str(error)}, 403)
         response = RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
-        signing.end(response)
+        await signing.end(response, session)
         return response
 
     def _form(self, request: Request, shown: Mapping[str, object], status: int = 200) -> Response:
         signing = self._console.signing
         visitor = signing.visitor_of(request)
-        filled = {"problem": "", "link": "", "person": None, "next": HOME, **shown}
+        issuer = self._issuer.name if self._issuer else ""
+        filled = {"problem": "", "link": "", "person": None, "next": HOME, "issuer": issuer, **shown}
         page = Page("sign_in.html", "Sign in", status=status, shown={**filled, "word": signing.form_word(visitor)})
         response = self._console.shown(request, page, None)
         response.headers["Referrer-Policy"] = "no-referrer"  # the address may be a link that signs in

@@ -99,7 +99,7 @@ class Console:
                 return self.shown(request, _page_of(error), session)
 
         async def answer(request: Request) -> Response:
-            session = self.signing.session_of(request)
+            session = await self.signing.session_of(request)
             if session is None:
                 return self.to_sign_in(request)
             if "hx-request" not in request.headers:
@@ -120,7 +120,7 @@ class Console:
         """What a form is sent to."""
 
         async def answer(request: Request) -> Response:
-            session = self.signing.session_of(request)
+            session = await self.signing.session_of(request)
             if session is None:
                 return self.to_sign_in(request)
             back = _page_before(request)

@@ -71,7 +71,8 @@ class StubbedApi:
 
 def console_over(api: StubbedApi, clock: Callable[[], float] = time.time, **settings: Any) -> FastAPI:
     client = httpx.AsyncClient(transport=httpx.MockTransport(api))
-    service = service_of(ConsoleSettings(api_url=API_URL, **settings), client, clock)
+    given = {"api_url": API_URL, "redis_url": None, **settings}
+    service = service_of(ConsoleSettings(**given), client, clock)
     return application_of(service, Authority.generate())
 
 

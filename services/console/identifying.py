@@ -1,0 +1,166 @@
+"""Signing in at an OpenID Connect issuer: the code flow with PKCE.
+
+OpenID Connect Core 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that asked is sealed in a
+cookie of that browser. The ID token comes from the issuer itself over an encrypted connection; the API verifies
+its signature when it is asked with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import jwt
+
+from services.console.asking import Away, Refused
+from services.console.policy.sessions import HOME
+from services.console.sealing import Seals
+from shared.auth.configuration import encrypted
+
+ASKED = "console asked issuer"
+#: as long as somebody may take to sign in there
+SIGN_IN_S = 900.0
+TIMEOUT_S = 10.0
+DISCOVERY = "/.well-known/openid-configuration"
+#: where the issuer sends the browser back to
+BACK = f"{HOME}sign-in/back"
+AGAIN = "sign in again"
+
+
+@dataclass(frozen=True)
+class Client:
+    """What the issuer knows the console as; without `secret` PKCE alone protects it."""
+
+    issuer: str
+    client_id: str
+    secret: str
+    scopes: str
+    redirect_uri: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where the browser is sent, and what it keeps until it comes back."""
+
+    address: str
+    word: str
+
+
+class Issuer:
+    """Keeps nothing but the issuer's addresses."""
+
+    def __init__(self, client: Client, seals: Seals, clock: Callable[[], float] = time.time) -> None:
+        self._client, self._seals, self._clock = client, seals, clock
+        self._known: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """Where one signs in."""
+        return httpx.URL(self._client.issuer).host
+
+    async def ask(self, path_after: str) -> Asked:
+        """Begin: another state, nonce and verifier each time. Raises Away, Refused."""
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+        query = {
+            "response_type": "code",
+            "client_id": self._client.client_id,
+            "redirect_uri": self._client.redirect_uri,
+            "scope": self._client.scopes,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        endpoint = await self._endpoint("authorization_endpoint")
+        kept = {"state": state, "nonce": nonce, "verifier": verifier, "next": path_after}
+        word = self._seals.seal({**kept, "until": self._clock() + SIGN_IN_S}, ASKED)
+        return Asked(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", word)
+
+    async def token(self, word: str, told: Mapping[str, str]) -> tuple[str, str]:
+        """Take the code that a browser came back with to the issuer: the ID token, and where to go on.
+
+        Raises Away, Refused.
+        """
+        kept = self._seals.open(word, ASKED) if word else None
+        if kept is None or self._clock() >= kept["until"]:
+            raise Refused(f"nobody asked to sign in at this browser, or too long ago: {AGAIN}")
+        if not secrets.compare_digest(told.get("state", "").encode(), kept["state"].encode()):
+            raise Refused(f"the issuer answers another question than this browser asked: {AGAIN}")
+        if told.get("iss", self._client.issuer) != self._client.issuer:
+            raise Refused(f"another issuer answers than the one that was asked: {AGAIN}")
+        if "code" not in told:
+            raise Refused(
+                f"the issuer refused: {told.get('error_description') or told.get('error') or 'without a word'}"
+            )
+        token = await self._exchanged(told["code"], kept["verifier"])
+        self._check(token, kept["nonce"])
+        return token, str(kept["next"])
+
+    async def _exchanged(self, code: str, verifier: str) -> str:
+        client = self._client
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": client.redirect_uri,
+            "client_id": client.client_id,
+            "code_verifier": verifier,
+        }
+        proof = httpx.BasicAuth(client.client_id, client.secret) if client.secret else None
+        answer = await self._answer("POST", await self._endpoint("token_endpoint"), data=form, auth=proof)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise Refused("the issuer gave no ID token: is `openid` among the scopes of the console?")
+        return token
+
+    def _check(self, token: str, nonce: str) -> None:
+        """Raise Refused for a token that is not the answer to what was asked."""
+        client = self._client
+        try:
+            claims = jwt.decode(token, options={"verify_signature": False})
+        except jwt.InvalidTokenError:
+            raise Refused("the issuer gave something else than an ID token") from None
+        audience = claims.get("aud")
+        checks = {
+            "iss": claims.get("iss") == client.issuer,
+            "aud": client.client_id in (audience if isinstance(audience, list) else [audience]),
+            "nonce": secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()),
+        }
+        if wrong := [name for name, is_right in checks.items() if not is_right]:
+            raise Refused(f"the ID token was made for something else ({', '.join(wrong)}): {AGAIN}")
+
+    async def _endpoint(self, name: str) -> str:
+        if not self._known:
+            found = await self._answer("GET", self._client.issuer.rstrip("/") + DISCOVERY)
+            if found.get("issuer") != self._client.issuer:
+                raise Refused(f"the issuer calls itself {found.get('issuer')!r}, not {self._client.issuer!r}")
+            self._known = found
+        try:
+            return encrypted(str(self._known.get(name)))
+        except ValueError as error:
+            raise Refused(f"{name} of the issuer: {error}") from None
+
+    async def _answer(self, method: str, url: str, **arguments: Any) -> dict[str, Any]:
+        try:
+            async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
+                answer = await http.request(method, url, **arguments)
+            found = answer.json()
+        except httpx.HTTPError as error:
+            raise Away(f"the issuer {self.name} cannot be asked: {type(error).__name__}") from None
+        except ValueError:
+            raise Away(f"the issuer {self.name} does not answer with JSON (HTTP {answer.status_code})") from None
+        if answer.status_code >= 500:
+            raise Away(f"the issuer {self.name} failed with HTTP {answer.status_code}")
+        if not isinstance(found, dict) or not answer.is_success:
+            told = found if isinstance(found, dict) else {}
+            raise Refused(
+                f"the issuer refused: {told.get('error_description') or told.get('error') or answer.status_code}"
+            )
+        return found
