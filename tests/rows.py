@@ -5,7 +5,7 @@ Every function takes a connection and column values, fills in what the test does
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -19,7 +19,9 @@ _FILE = {"lfn": None, "type": "input", "status": "ready", "max_attempt": 3}
 _CHUNK = {"kind": "normal", "status": "offered", "n_files": 1}
 _JOB = {"chunk_id": 1, "shape_id": 1, "current_priority": 100, "core_count": 1, "attempt_number": 1,
         "status": "activated", "queue": "Q1", "resource_type": "SCORE", "gshare": "MC", "user_name": "alice",
-        "prod_source_label": "managed", "job_type": "normal"}  # fmt: skip
+        "prod_source_label": "managed", "job_type": "normal",
+        # time-out rules are asked about it at the next look, whatever its state is
+        "deadline_at": datetime(1970, 1, 1, tzinfo=UTC)}  # fmt: skip
 
 #: copies live jobs into the archive as they are; a condition follows
 ARCHIVE = (
@@ -76,11 +78,17 @@ async def job(connection: asyncpg.Connection, task_id: int, **values: Any) -> in
     return await insert(connection, "jobs", {**_JOB, "job_id": number, "task_id": task_id, **values}, "job_id")
 
 
+async def ask_again(connection: asyncpg.Connection) -> None:
+    """The deadline of every job has come."""
+    await change(connection, "UPDATE jobs SET deadline_at = 'epoch' WHERE deadline_at IS NOT NULL")
+
+
 async def archived_job(connection: asyncpg.Connection, task_id: int, **values: Any) -> int:
     number = values.pop("job_id", None) or await connection.fetchval("SELECT nextval('job_ids')")
     now = await connection.fetchval("SELECT orrery_now()")
     row = {**_JOB, "job_id": number, "task_id": task_id, "status": "finished", "creation_time": now,
            "state_change_time": now, "results_applied_at": now, **values}  # fmt: skip
+    row.pop("deadline_at")
     return await insert(connection, "jobs_archive", row, "job_id")
 
 
@@ -129,8 +137,7 @@ async def insert_watch_runs(database: Database, at: datetime) -> None:
     """All watches last ran at `at` (the slow ones one period before `at`), without a grace."""
     async with database.read() as connection:
         for watch, earlier_s in (
-            ("jobs_with_pilots", 0),
-            ("queued_jobs", 240),
+            ("jobs", 0),
             ("tasks", 0),
             ("attempts", 240),
             ("sweep", 0),

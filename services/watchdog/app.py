@@ -31,8 +31,7 @@ def build(context: Context) -> Service:
         name="watchdog",
         work=[(TasksWoken, watchdog.on_tasks_woken)],
         periodic=[
-            Periodic("jobs-with-pilots", TICK_S, jobs.watch_jobs_with_pilots),
-            Periodic("queued-jobs", TICK_S, jobs.watch_queued_jobs),
+            Periodic("jobs", TICK_S, jobs.watch_jobs),
             Periodic("overloaded-queues", TICK_S, jobs.watch_overloaded_queues),
             Periodic("tasks", TICK_S, watchdog.watch_tasks),
             Periodic("attempts", TICK_S, watchdog.watch_attempts),

@@ -1,19 +1,23 @@
 """Jobs whose time is over end, and jobs of queues that have too many.
 
+Rules are asked about a job when its deadline has come, which whoever changes its state writes; then it ends, or the
+rules name the next time. A changed rule, limit or queue has them asked about the jobs that it concerns, in slices.
+
 One replica at a time, under a lease whose term fences it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from prometheus_client import Counter
 
-from services.watchdog.parameters import Periods, WatchLimits
+from services.watchdog.parameters import WatchLimits
 from services.watchdog.policy import rebrokerage
+from services.watchdog.policy.deadlines import basis_of, changed
 from services.watchdog.policy.grace import LastRun, grace
 from services.watchdog.store import due as store
 from shared.config.parameters import Parameters
@@ -21,11 +25,9 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsExpired
 from shared.model.batches import batches
 from shared.snapshot import KnownGrid
-from shared.states.job import QUEUED, JobStatus
 from shared.timeouts.added import added_rules
-from shared.timeouts.built_in import ES_TOO_LONG
-from shared.timeouts.hearing import EVERYBODY, Hearing, hearings, look_back, per_mille
-from shared.timeouts.judging import Expiry, search, verdict_of
+from shared.timeouts.hearing import EVERYBODY, Hearing, hearings, look_back, turn_of
+from shared.timeouts.judging import Expiry, asked_again, first_asked, overdue
 from shared.timeouts.limits import TimeLimits, limits_of
 from shared.timeouts.outages import heartbeat_interval, outage_times
 from shared.timeouts.queues import queue_facts
@@ -33,60 +35,42 @@ from shared.timeouts.rule import TimeRule, WatchedJob, WatchedQueue
 
 log = logging.getLogger(__name__)
 
-#: jobs ended in one transaction: few enough that other transactions hardly wait for their rows
-SLICE = 1000
-#: overdue jobs of one state that are kept in memory; the rest is found when these have ended
-FOUND_AT_ONCE = 20_000
-#: states in which time runs for a pilot or for what it left behind
-WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring", "merging")
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Jobs that are to end, with why; `is_cut`: there may be more of them."""
-
-    overdue: Sequence[tuple[WatchedJob, Expiry]] = ()
-    is_cut: bool = False
+#: jobs judged in one transaction: few enough that other transactions hardly wait for their rows
+SLICE = 500
+#: jobs among which one transaction looks for those whom a change concerns
+LOOKED_AT = 5000
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """With what all rules are asked in one turn; `per_mille`: the part of what is due that may end by now."""
+    """With what rules are asked in one turn, at one time; `spread`: how what is due after a grace is spread."""
 
-    queues: dict[str, WatchedQueue]
+    now: datetime
+    rules: tuple[TimeRule, ...]
     limits: TimeLimits
-    heard: dict[str, Hearing]
-    per_mille: int
+    heard: Mapping[str, Hearing]
+    facts: store.FactsAsked
+    grace_until: datetime | None
+    spread: timedelta
 
-    def parts(self, rule: TimeRule, state: JobStatus) -> list[tuple[Hearing | None, store.Among]]:
-        """The jobs that a rule is asked about, by how pilots of their VO were heard where that counts."""
-        if not rule.hears(state):
-            return [(None, store.Among(per_mille=self.per_mille))]
-        named = sorted(self.heard.keys() - {EVERYBODY})
-        return [
-            (
-                hearing,
-                store.Among(
-                    vos=None if vo == EVERYBODY else [vo],
-                    other_vos_than=named or None if vo == EVERYBODY else None,
-                    per_mille=min(self.per_mille, hearing.per_mille),
-                ),
-            )
-            for vo, hearing in self.heard.items()
-        ]
+    def hearing(self, job: WatchedJob) -> Hearing:
+        """How pilots of the job's VO were heard."""
+        return self.heard.get(job.vo or EVERYBODY, self.heard[EVERYBODY])
 
+    def verdict(self, job: WatchedJob) -> Expiry | None:
+        """Whether the job is overdue."""
+        return overdue(job, self.limits, self.now, self.rules, self.hearing(job))
 
-async def _overdue_by(work: UnitOfWork, rule: TimeRule, state: JobStatus, asked: _Asked) -> list[WatchedJob]:
-    """Jobs of a state that one rule ends. Those of the event service are found by their job sets."""
-    found: list[WatchedJob] = []
-    for hearing, among in asked.parts(rule, state):
-        wanted = search(rule, state, asked.queues, asked.limits, work.now, hearing)
-        if rule is not ES_TOO_LONG:
-            found += await store.overdue_jobs(work.connection, wanted, asked.queues, FOUND_AT_ONCE, among)
-        elif wanted.latest is not None and state == "running":  # both of its states are found at once
-            jobs = await store.long_event_service(work.connection, wanted.latest, asked.queues, FOUND_AT_ONCE)
-            found += [job for job in jobs if job.job_id % 1000 < among.per_mille]
-    return found
+    def asked_again(self, job: WatchedJob) -> datetime:
+        """When rules are asked again about a job that goes on."""
+        return asked_again(job, self.limits, self.now, self.rules, self.hearing(job))
+
+    def its_turn(self, job: WatchedJob, verdict: Expiry) -> datetime | None:
+        """When a job that is overdue may end, if that is later: after a grace not all end at once."""
+        turns = [turn_of(job.job_id, self.grace_until, self.spread, self.now)]
+        if any(rule.hears(job.status) for rule in self.rules if rule.name == verdict.rule):
+            turns.append(self.hearing(job).turn(job.job_id))
+        return max((turn for turn in turns if turn is not None), default=None)
 
 
 class ExpiringJobs:
@@ -95,25 +79,15 @@ class ExpiringJobs:
     def __init__(self, parameters: Parameters, grid: KnownGrid, expired: Counter, skipped: Counter) -> None:
         self._parameters, self._grid, self._expired, self._skipped = parameters, grid, expired, skipped
         self._limits = WatchLimits(parameters)
-        self._overdue: dict[str, tuple[object, _Judged]] = {}
+        self._asked_by: tuple[object, _Asked] | None = None
 
-    async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
-        """End jobs whose heartbeats are lost or whose state lasts too long; whether there are more.
+    async def watch_jobs(self, work: UnitOfWork) -> bool:
+        """Ask the rules about one slice of the jobs whose deadline has come; whether there are more.
 
-        These are the states from sent to merging.
+        They end, or have a later deadline. While some are left, the turn stays as it was and the next slice follows.
         """
-        return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda periods: periods.jobs_period_s)
-
-    async def watch_queued_jobs(self, work: UnitOfWork) -> bool:
-        """End jobs that no pilot took in time; whether there are more."""
-        return await self._watch_jobs(work, "queued_jobs", QUEUED, lambda periods: periods.queued_period_s)
-
-    async def _watch_jobs(
-        self, work: UnitOfWork, watch: str, states: Sequence[JobStatus], period_of: Callable[[Periods], float]
-    ) -> bool:
-        """End one slice of what is overdue. While some is left, the turn stays as it was and the next slice follows."""
-        period_s = period_of(self._limits.periods)
-        last = await store.start_run(work.connection, watch, period_s)
+        period_s = self._limits.periods.jobs_period_s
+        last = await store.start_run(work.connection, "jobs", period_s)
         if last is None:
             return False
         suspended = grace(
@@ -125,28 +99,53 @@ class ExpiringJobs:
             times=outage_times(self._parameters),
         )
         if suspended is not None:
-            await store.record_grace(work.connection, watch, suspended)
-            log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
-            self._overdue.pop(watch, None)
+            await store.record_grace(work.connection, "jobs", suspended)
+            log.info("jobs: nothing expires until %s: %s", suspended.until, suspended.reason)
             return False
-        # Verdicts of this turn only, and of these limits: another replica may have had the turns in between.
-        rules = await self._rules(work)
-        judged_by = (last.at, self._parameters.version, rules)
-        known_by, judged = self._overdue.get(watch, (None, _Judged()))
-        if not judged.overdue or known_by != judged_by:
-            judged = await self._judge(work, states, rules, last)
+        asked = await self._asked(work, last)
         most = min(SLICE, self._limits.periods.most_jobs)
-        now, left = judged.overdue[:most], replace(judged, overdue=judged.overdue[most:])
-        # A slice that is rolled back is judged, or ended, again.
-        work.after_commit(lambda: self._overdue.update({watch: (judged_by, left)}))
-        by_verdict: dict[Expiry, list[WatchedJob]] = {}
-        for job, verdict in now:
-            by_verdict.setdefault(verdict, []).append(job)
-        n_ended = sum([await self._expire(work, verdict, jobs) for verdict, jobs in by_verdict.items()])
-        more = bool(left.overdue) or (judged.is_cut and n_ended > 0)
+        due = await store.due_jobs(work.connection, asked.facts, asked.now, most)
+        n_judged = await self._judge(work, asked, due)
+        more = await self._judge_concerned(work, asked) or (len(due) >= most and n_judged > 0)
         if more:
-            await store.give_back_turn(work.connection, watch, last.at)
+            await store.give_back_turn(work.connection, "jobs", last.at)
+        else:
+            self._asked_by = None
         return more
+
+    async def _judge(self, work: UnitOfWork, asked: _Asked, jobs: Sequence[WatchedJob]) -> int:
+        """End those that are overdue, put off the others; how many of them were as they were judged."""
+        by_verdict: dict[Expiry, list[WatchedJob]] = {}
+        later: list[tuple[WatchedJob, datetime]] = []
+        for job in jobs:
+            verdict = asked.verdict(job)
+            turn = None if verdict is None else asked.its_turn(job, verdict)
+            if verdict is None or turn is not None:
+                later.append((job, turn or asked.asked_again(job)))
+            else:
+                by_verdict.setdefault(verdict, []).append(job)
+        n_ended = sum([await self._expire(work, verdict, jobs) for verdict, jobs in by_verdict.items()])
+        return n_ended + (await store.put_off(work.connection, later) if later else 0)
+
+    async def _judge_concerned(self, work: UnitOfWork, asked: _Asked) -> bool:
+        """Ask about a slice of the jobs whom a change of rules, limits or queues concerns; whether there are more."""
+        known = await store.basis(work.connection)
+        now = basis_of(asked.rules, asked.limits, asked.facts.queues)
+        if known is None or known.differs(now):
+            found = now if known is None else changed(known, now)
+            await store.put_basis(
+                work.connection, found, first_asked(asked.limits, asked.facts.queues.values(), asked.rules)
+            )
+            if known is not None:
+                log.info("rules are asked about jobs in %s, and at queues %s", found.moved_states, found.moved_queues)
+            return found.moved_to is not None
+        if known.moved_to is None:
+            return False
+        upto, jobs = await store.concerned_jobs(work.connection, asked.facts, known, LOOKED_AT)
+        for some in batches(jobs, SLICE):
+            await self._judge(work, asked, some)
+        await store.SQL.run(work.connection, "note_moved", moved_to=upto)
+        return upto is not None
 
     async def _rules(self, work: UnitOfWork) -> tuple[TimeRule, ...]:
         """Read all rules; sets that cannot be read are counted, and the others are asked."""
@@ -155,33 +154,22 @@ class ExpiringJobs:
             self._skipped.labels(vo).inc()
         return added.in_force
 
-    async def _judge(
-        self, work: UnitOfWork, states: Sequence[JobStatus], rules: Sequence[TimeRule], last: LastRun
-    ) -> _Judged:
-        """Find overdue jobs, once for all slices: each ends only if it is then still as it was judged."""
-        asked = await self._asked(work, states, rules, last)
-        found: dict[int, tuple[WatchedJob, Expiry]] = {}
-        is_cut = False
-        for rule in rules:
-            for state in (one for one in states if one in rule.states):
-                jobs = await _overdue_by(work, rule, state, asked)
-                is_cut = is_cut or len(jobs) >= FOUND_AT_ONCE
-                for job in jobs:
-                    limit = asked.limits.of(rule, job.queue, analysis=job.is_analysis)
-                    if limit is not None:
-                        found.setdefault(job.job_id, (job, verdict_of(rule, job.status, limit)))
-        return _Judged(tuple(found.values()), is_cut)
-
-    async def _asked(
-        self, work: UnitOfWork, states: Sequence[JobStatus], rules: Sequence[TimeRule], last: LastRun
-    ) -> _Asked:
-        """Read with what all rules are asked; how pilots were heard only where one of them is about that."""
+    async def _asked(self, work: UnitOfWork, last: LastRun) -> _Asked:
+        """Read with what rules are asked, once for all slices of a turn unless it changes."""
+        rules = await self._rules(work)
+        # Another replica may have had the turns in between.
+        asked_by = (last.at, self._parameters.version, rules)
+        if self._asked_by is not None and self._asked_by[0] == asked_by:
+            return self._asked_by[1]
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})
-        times, heard = outage_times(self._parameters), {EVERYBODY: Hearing(work.now)}
-        if any(rule.hears(state) for rule in rules for state in rule.states if state in states):
-            heard = await hearings(work.connection, work.now, look_back(limits.longest_silence, times), times)
-        return _Asked(queues, limits, heard, per_mille(last.grace_until, times.spread, work.now))
+        times = outage_times(self._parameters)
+        heard = await hearings(work.connection, work.now, look_back(limits.longest_silence, times), times)
+        merges = [limits.of(rule, WatchedQueue(), analysis=False) for rule in rules if rule.when.producers_gone]
+        latest = work.now - min((one for one in merges if one is not None), default=timedelta())
+        found = _Asked(work.now, rules, limits, heard, store.FactsAsked(queues, latest), last.grace_until, times.spread)
+        self._asked_by = asked_by, found
+        return found
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
         """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""

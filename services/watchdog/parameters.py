@@ -38,8 +38,7 @@ def _every(key: str, default_s: float, means: str, low: float = 0.0) -> Paramete
 class Periods:
     """How often the watchdog looks, and the numbers that all its looks have in common."""
 
-    jobs_period_s: float = set_by(_every("JOBS_PERIOD_S", 60.0, "between looks at running jobs"), float)
-    queued_period_s: float = set_by(_every("QUEUED_PERIOD_S", 300.0, "between looks at queued jobs"), float)
+    jobs_period_s: float = set_by(_every("JOBS_PERIOD_S", 60.0, "between looks at jobs whose deadline has come"), float)
     #: the field's daemon looks about every 40 min: what was taken away must find its place before the next look
     rebrokerage_period_s: float = set_by(
         _every("FAST_REBRO_PERIOD_S", 2400.0, "between looks at overloaded queues"), float

@@ -106,17 +106,20 @@ class Hearing:
         """Whether pilots may not have had the time to report again."""
         return self.grace_until is not None and self.now < self.grace_until
 
-    @property
-    def per_mille(self) -> int:
-        """Of what is lost, the part that may end by now."""
-        return per_mille(self.grace_until, self.spread, self.now)
+    def turn(self, job_id: int) -> datetime | None:
+        """When a job that is lost may end; None: now."""
+        return turn_of(job_id, self.grace_until, self.spread, self.now)
 
 
-def per_mille(grace_until: datetime | None, spread: timedelta, now: datetime) -> int:
-    """Of what is due, the part that may end by now: none when a grace ends, all when the spread is over."""
+def turn_of(job_id: int, grace_until: datetime | None, spread: timedelta, now: datetime) -> datetime | None:
+    """When a job that is due after a grace may end, by the last digits of its id; None: now.
+
+    Example: of a spread of 30 minutes, a job whose id ends with 499 may end 15 minutes after the grace.
+    """
     if grace_until is None or not grace_until <= now < grace_until + spread:
-        return 1000
-    return int(1000 * ((now - grace_until) / spread))
+        return None
+    turn = grace_until + spread * ((job_id % 1000 + 1) / 1000)
+    return turn if turn > now else None
 
 
 def look_back(longest_limit: timedelta, times: OutageTimes) -> timedelta:

@@ -1,20 +1,24 @@
-"""Which rule ends a job, which is next and when, and the latest times that are too early. Pure.
+"""Which rule ends a job, which is next and when, and when rules are to be asked about it. Pure.
 
 The first rule in order whose limit has passed decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from shared.model.co_jumbo import CO_JUMBO_QUEUE
-from shared.states.job import JobStatus
+from shared.states.job import LIVE, JobStatus
 from shared.timeouts.built_in import HEARTBEAT, RULES
 from shared.timeouts.hearing import Hearing
 from shared.timeouts.limits import TimeLimits
 from shared.timeouts.rule import Since, TimeRule, WatchedJob, WatchedQueue
+
+#: rules are asked about every job so often, whatever they said before
+LONGEST_UNASKED = timedelta(days=1)
+#: whether a rule whose limit has passed has come to hold
+ASKED_AGAIN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,23 @@ def rules_for(
             yield rule, limit
 
 
-def overdue(job: WatchedJob, limits: TimeLimits, now: datetime, rules: Sequence[TimeRule] = RULES) -> Expiry | None:
+def overdue(
+    job: WatchedJob,
+    limits: TimeLimits,
+    now: datetime,
+    rules: Sequence[TimeRule] = RULES,
+    hearing: Hearing | None = None,
+) -> Expiry | None:
     """The first rule whose limit the job has passed, as a verdict; None while it may go on.
 
     Why a table: each state has a cause of its own for taking too long, and its own cure. Example: a running job whose
     last heartbeat was 121 minutes ago fails with a limit of 2 hours; a job that is holding for 4 hours fails with
-    priority 800 (limit 3 hours) and goes on with 799 (48 hours). Source: PanDA brokerage, Timeout Rules.
+    priority 800 (limit 3 hours) and goes on with 799 (48 hours). Of rules about silent pilots only the time counts in
+    which they could be heard. Source: PanDA brokerage, Timeout Rules.
     """
+    heard, always = hearing or Hearing(now), Hearing(now)
     for rule, limit in rules_for(job, limits, now, rules):
-        if now - job.begin(rule.since) > limit:
+        if job.begin(rule.since) < (heard if rule.hears(job.status) else always).before(limit):
             return verdict_of(rule, job.status, limit)
     return None
 
@@ -77,15 +89,21 @@ def next_end(
     Time that does not count comes on top.
     """
     heard = hearing or Hearing(now)
-    found = []
-    for rule, limit in rules_for(job, limits, now, rules):
-        begin = job.begin(rule.since)
-        at = begin + limit
-        if rule.hears(job.status) and begin < now:
-            at += now - begin - heard.silent_for(begin)
-            at = max(at, heard.grace_until or at) if heard.is_in_grace else at
-        found.append(NextEnd(rule, limit, at))
+    found = [
+        NextEnd(rule, limit, _ends_after(rule, limit, job, now, heard))
+        for rule, limit in rules_for(job, limits, now, rules)
+    ]
     return min(found, key=lambda one: one.at, default=None)
+
+
+def _ends_after(rule: TimeRule, limit: timedelta, job: WatchedJob, now: datetime, heard: Hearing) -> datetime:
+    """The time after which a rule ends a job if nothing happens."""
+    begin = job.begin(rule.since)
+    at = begin + limit
+    if rule.hears(job.status) and begin < now:
+        at += now - begin - heard.silent_for(begin)
+        at = max(at, heard.grace_until or at) if heard.is_in_grace else at
+    return at
 
 
 def verdict_of(rule: TimeRule, status: JobStatus, limit: timedelta) -> Expiry:
@@ -106,49 +124,56 @@ def sentence(rule: TimeRule, status: JobStatus, limit: timedelta) -> str:
     return f"{status} for more than {hours}{told}"
 
 
-@dataclass(frozen=True)
-class Search:
-    """What finds the jobs of one state that a rule ends, exactly: the latest times that are too early.
-
-    `before` has them by queue, for production and analysis, where they are not those of queues that nobody knows
-    (`elsewhere`); None: none of these jobs.
-    """
-
-    rule: TimeRule
-    state: JobStatus
-    elsewhere: tuple[datetime | None, datetime | None]
-    before: Mapping[str, tuple[datetime | None, datetime | None]]
-
-    @property
-    def latest(self) -> datetime | None:
-        """The latest of all; None: no job can be overdue by this rule."""
-        times = [time for pair in (self.elsewhere, *self.before.values()) for time in pair if time is not None]
-        return max(times, default=None)
-
-
-def search(
-    rule: TimeRule,
-    state: JobStatus,
-    queues: Mapping[str, WatchedQueue],
+def asked_again(
+    job: WatchedJob,
     limits: TimeLimits,
     now: datetime,
+    rules: Sequence[TimeRule] = RULES,
     hearing: Hearing | None = None,
-) -> Search:
-    """Compare with the latest times of each queue; queues like the unknown ones are not named.
+) -> datetime:
+    """When rules are to be asked again about a job that goes on: before any of them can end it.
 
-    For rules about silent pilots `hearing` says how much of the time counts.
+    A rule whose limit has passed and that may come to hold without a change of the job, as one about a report that
+    waits, is asked every ten minutes. What changes by other ways than time moves the moment itself: rules, parameters,
+    queues. All others are asked once a day, should such a change have been missed. Example: a running job of which
+    nothing was heard since noon, with a limit of 2 h: at 14:00.
     """
-    heard = hearing if hearing is not None and rule.hears(state) else Hearing(now)
+    heard = hearing or Hearing(now)
+    latest = now + LONGEST_UNASKED
+    quiet = replace(job.queue, last_job_start_at=None)
+    if_worst = replace(job, producers_gone=job.job_type == "merge", report_waits=False, queue=quiet)
+    for rule, limit in rules_for(if_worst, limits, now, rules):
+        at = _ends_after(rule, limit, job, now, heard)
+        if rule.when.no_start_for_h is not None and job.queue.last_job_start_at is not None:
+            at = max(at, job.queue.last_job_start_at + timedelta(hours=rule.when.no_start_for_h))
+        latest = min(latest, at if at >= now else now + ASKED_AGAIN)
+    return latest
 
-    def times(name: str, queue: WatchedQueue) -> tuple[datetime | None, datetime | None]:
-        """For production and analysis."""
-        if queue.off is not None or not rule.when.holds_at(name, queue, now):
-            return None, None
-        found = [limits.of(rule, queue, analysis=analysis) for analysis in (False, True)]
-        asked = [None if rule.when.analysis not in (None, one) else found[one] for one in (False, True)]
-        production, analysis = (None if limit is None else heard.before(limit) for limit in asked)
-        return production, analysis
 
-    elsewhere = times("", WatchedQueue())
-    named = {name: times(name, queue) for name, queue in {CO_JUMBO_QUEUE: WatchedQueue(), **queues}.items()}
-    return Search(rule, state, elsewhere, {name: one for name, one in named.items() if one != elsewhere})
+#: limits of one state: since the job came into it, and since it was made
+FirstAsked = tuple[timedelta, timedelta | None]
+
+
+def first_asked(
+    limits: TimeLimits, queues: Iterable[WatchedQueue], rules: Sequence[TimeRule] = RULES
+) -> dict[JobStatus, FirstAsked]:
+    """How long jobs may be in each live state before rules are asked about them: the shortest limits at any queue.
+
+    A pilot is heard when its job starts, so that a limit for heartbeats counts from the change of state.
+    """
+    places = {WatchedQueue(workflow=one.workflow, transfer_time_high_days=one.transfer_time_high_days,
+                           transfer_time_low_days=one.transfer_time_low_days) for one in queues}  # fmt: skip
+    places.add(WatchedQueue())
+    found: dict[JobStatus, FirstAsked] = dict.fromkeys(LIVE, (LONGEST_UNASKED, None))
+    for rule in rules:
+        asked = [limits.of(rule, queue, analysis=analysis) for queue in places for analysis in (False, True)]
+        limit = min((one for one in asked if one is not None), default=None)
+        if limit is None:
+            continue
+        for status in rule.states:
+            change, creation = found[status]
+            if rule.since is Since.CREATION:
+                found[status] = change, min(limit, creation or limit)
+            else:
+                found[status] = min(limit, change), creation
+    return found

@@ -110,7 +110,7 @@ JOBS = Table(
     others=_only(JD),
     deletes=_only(JG),
     columns={
-        **_columns(_JOB_MOVERS, "status state_change_time end_time error_source error_code error_dialog"),
+        **_columns(_JOB_MOVERS, "status state_change_time end_time error_source error_code error_dialog deadline_at"),
         **_columns(_only(JG), "results_applied_at order_key_id"),
     },
 )

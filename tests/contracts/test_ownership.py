@@ -68,6 +68,14 @@ def test_a_service_that_changes_a_status_owns_a_transition_of_that_graph() -> No
             assert Owner(write.service) in {t.owner for t in graph.transitions}, write.where
 
 
+def test_whoever_changes_the_state_of_a_job_says_when_time_out_rules_are_asked_about_it() -> None:
+    written = defaultdict(set)
+    for write in ALL:
+        if write.table == "jobs" and write.kind == "update":
+            written[write.where].add(write.column)
+    assert [where for where, columns in written.items() if "status" in columns and "deadline_at" not in columns] == []
+
+
 def test_a_write_of_somebody_elses_column_is_found() -> None:
     stolen = Write("task_brokerage", "x.sql: steal", "update", "jobs", "status")
     assert problem(stolen) == "x.sql: steal: update of jobs.status belongs to job_dispatch, job_generation, watchdog"

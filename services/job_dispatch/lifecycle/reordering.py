@@ -28,6 +28,7 @@ from shared.events import IDS_OF_EVENT, JobsReordered
 from shared.model.batches import batches
 from shared.model.job_types import FOLLOWING_PRIORITY
 from shared.model.priorities import changed_priority
+from shared.timeouts.rule import HIGH_PRIORITY
 
 #: commands on tasks that change the order of their waiting jobs: whether the priority, whether the share
 COMMANDS: Mapping[str, tuple[bool, bool]] = {"change_priority": (True, False), "change_share": (False, True)}
@@ -122,6 +123,7 @@ async def _write(
         priorities=[orders[job_id].priority for job_id in ids],
         gshares=[orders[job_id].gshare for job_id in ids],
         statuses=list(WAITING),
+        high_priority=HIGH_PRIORITY,
     )
     return [row["job_id"] for row in rows]
 

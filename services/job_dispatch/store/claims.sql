@@ -42,8 +42,9 @@ WITH wanted AS MATERIALIZED (
     RETURNING request_key, job_id
 ), taken AS (
     UPDATE jobs SET status = 'sent', state_change_time = orrery_now(), heartbeat_at = orrery_now(),
+           deadline_at = orrery_deadline(d.after_change, d.after_creation, jobs.creation_time),
            worker = (:workers::text[])[array_position(:request_keys::text[], c.request_key)]
-      FROM claimed c
+      FROM claimed c LEFT JOIN job_deadlines d ON d.status = 'sent'
      WHERE jobs.job_id = c.job_id AND jobs.status = 'activated'
     RETURNING jobs.job_id, jobs.task_id, jobs.queue, jobs.resource_type, jobs.gshare, jobs.user_name, jobs.core_count
 ), moves AS (

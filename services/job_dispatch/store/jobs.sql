@@ -48,8 +48,10 @@ UPDATE jobs SET heartbeat_at = orrery_now()
 -- Jobs begin on their worker nodes, by compare-and-set.
 -- done for: PILOTS
 UPDATE jobs SET status = :status, state_change_time = orrery_now(), heartbeat_at = orrery_now(),
-       start_time = coalesce(start_time, CASE WHEN :status = 'running' THEN orrery_now() END)
-  FROM unnest(:job_ids::bigint[]) AS started (job_id)
+       start_time = coalesce(start_time, CASE WHEN :status = 'running' THEN orrery_now() END),
+       deadline_at = orrery_deadline(started.after_change, started.after_creation, jobs.creation_time)
+  FROM (SELECT l.job_id, d.after_change, d.after_creation
+          FROM unnest(:job_ids::bigint[]) AS l (job_id) LEFT JOIN job_deadlines d ON d.status = :status) AS started
  WHERE jobs.job_id = started.job_id AND jobs.status = ANY(:allowed::text[])
 RETURNING jobs.job_id;
 
@@ -59,17 +61,22 @@ RETURNING jobs.job_id;
 UPDATE jobs SET status = :status, state_change_time = orrery_now(), end_time = coalesce(end_time, orrery_now()),
        error_source = coalesce(ended.error_source, jobs.error_source),
        error_code = coalesce(ended.error_code, jobs.error_code),
-       error_dialog = coalesce(ended.error_dialog, jobs.error_dialog)
-  FROM unnest(:job_ids::bigint[], :sources::text[], :codes::int[], :dialogs::text[])
-       AS ended (job_id, error_source, error_code, error_dialog)
+       error_dialog = coalesce(ended.error_dialog, jobs.error_dialog),
+       deadline_at = orrery_deadline(ended.after_change, ended.after_creation, jobs.creation_time)
+  FROM (SELECT l.*, d.after_change, d.after_creation
+          FROM unnest(:job_ids::bigint[], :sources::text[], :codes::int[], :dialogs::text[])
+               AS l (job_id, error_source, error_code, error_dialog)
+          LEFT JOIN job_deadlines d ON d.status = :status) AS ended
  WHERE jobs.job_id = ended.job_id AND jobs.status = ANY(:allowed::text[])
 RETURNING jobs.job_id;
 
 -- name: move_jobs
 -- Jobs go on: their end time, if any, stays as it is.
 -- done for: COMMANDS
-UPDATE jobs SET status = :status, state_change_time = orrery_now()
-  FROM unnest(:job_ids::bigint[]) AS moved (job_id)
+UPDATE jobs SET status = :status, state_change_time = orrery_now(),
+       deadline_at = orrery_deadline(moved.after_change, moved.after_creation, jobs.creation_time)
+  FROM (SELECT l.job_id, d.after_change, d.after_creation
+          FROM unnest(:job_ids::bigint[]) AS l (job_id) LEFT JOIN job_deadlines d ON d.status = :status) AS moved
  WHERE jobs.job_id = moved.job_id AND jobs.status = ANY(:allowed::text[])
 RETURNING jobs.job_id;
 

@@ -56,9 +56,12 @@ SELECT job_id, task_id, status, job_type, queue, resource_type, user_name, shape
  ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: reorder_jobs
--- By compare-and-set: a job that a pilot has taken meanwhile stays as it is.
+-- By compare-and-set: a job that a pilot has taken meanwhile stays as it is. Time-out rules are asked at once where others
+-- are about it now.
 -- done for: COMMANDS
-UPDATE jobs SET current_priority = wanted.priority, gshare = wanted.gshare
+UPDATE jobs SET current_priority = wanted.priority, gshare = wanted.gshare,
+       deadline_at = CASE WHEN (jobs.current_priority >= :high_priority::int) <> (wanted.priority >= :high_priority::int)
+                          THEN least(jobs.deadline_at, orrery_now()) ELSE jobs.deadline_at END
   FROM unnest(:job_ids::bigint[], :priorities::int[], :gshares::text[]) AS wanted (job_id, priority, gshare)
  WHERE jobs.job_id = wanted.job_id AND jobs.status = ANY(:statuses::text[])
 RETURNING jobs.job_id;

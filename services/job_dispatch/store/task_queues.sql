@@ -38,7 +38,7 @@ SELECT k.order_key_id, k.user_priority, q.task_queue_id, q.vo, q.user_name, q.us
  ORDER BY k.order_key_id;
 
 -- name: at_pilots
--- Jobs of task queues that pilots have now. Index jobs_waiting.
+-- Jobs of task queues that pilots have now. Index jobs_running_with_order_key.
 SELECT queue, order_key_id, count(*)::int AS n_jobs FROM jobs
  WHERE status IN ('sent', 'starting', 'running') AND order_key_id <> 0 GROUP BY queue, order_key_id;
 

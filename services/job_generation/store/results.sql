@@ -41,7 +41,7 @@ RETURNING jobs.job_id, jobs.task_id, jobs.queue, jobs.status,
 -- wait for the merge used no core. One without a report does not end before its last change.
 UPDATE jobs SET status = :to_status::text, state_change_time = orrery_now(),
        end_time = coalesce(end_time, greatest(orrery_now(), state_change_time)),
-       error_source = :error_source, error_dialog = :error_dialog
+       error_source = :error_source, error_dialog = :error_dialog, deadline_at = NULL
  WHERE job_id = ANY(:job_ids::bigint[]) AND status = 'merging'
 RETURNING job_id, task_id, queue, resource_type, gshare, user_name, core_count;
 

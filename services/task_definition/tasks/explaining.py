@@ -37,7 +37,7 @@ from shared.config.parameters import Parameters
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
-from shared.states.job import FINAL, QUEUED
+from shared.states.job import FINAL
 from shared.timeouts.added import rules_in_force
 from shared.timeouts.hearing import EVERYBODY, hearings, look_back
 from shared.timeouts.limits import limits_of
@@ -169,9 +169,7 @@ class Explanation:
 
     async def _time_out(self, connection: asyncpg.Connection, job: dict[str, Any]) -> dict[str, Any] | None:
         """Which time-out rule ends the job next, and when; None for a job that has ended."""
-        row = await SQL.row(
-            connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY, queued=QUEUED
-        )
+        row = await SQL.row(connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY)
         if job["archived"] or job["status"] in FINAL or row is None:
             return None
         grid, name = await self._grid.grid(connection), job["queue"] or CO_JUMBO_QUEUE

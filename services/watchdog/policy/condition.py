@@ -15,9 +15,11 @@ Row = Mapping[str, Any]
 _MIN, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 #: how long jobs and tasks stay in a state that passes; beyond, somebody should look
 USUAL_OF_JOBS: Mapping[JobStatus, float] = {
-    "defined": _HOUR, "assigned": 2 * _DAY, "sent": 2 * _HOUR, "starting": 3 * _DAY, "holding": 3 * _HOUR,
-    "transferring": _DAY, "merging": _DAY, "running": 7 * _DAY,
+    "pending": 2 * _HOUR, "defined": _HOUR, "assigned": 2 * _DAY, "holding": 3 * _HOUR, "transferring": _DAY,
+    "merging": _DAY,
 }  # fmt: skip
+#: time-out rules were not asked about a job whose deadline passed so long ago: more than the grace after an outage
+NOT_ASKED_S = 2 * _HOUR
 USUAL_OF_TASKS: Mapping[TaskStatus, float] = {
     "registered": 10 * _MIN, "defined": 10 * _MIN, "assigning": 2 * _HOUR, "toabort": 2 * _HOUR, "aborting": 2 * _HOUR,
     "toretry": _HOUR, "toincexec": _HOUR, "rerefine": _HOUR, "toreassign": _HOUR, "reassigning": _HOUR,
@@ -80,6 +82,10 @@ def _waiting(waiting: Mapping[str, Any]) -> Iterable[Finding]:
     for row in waiting["tasks"]:
         what = f"tasks are {row['status']} for more than {_span(row['usual_s'])}"
         yield Finding(what, row["n_tasks"], row["since"], f"orrery explain task {row['example']}")
+    not_asked = waiting["not_asked"]
+    if not_asked["n_jobs"]:
+        what = "jobs have a deadline that passed, and the watchdog did not look"
+        yield Finding(what, not_asked["n_jobs"], not_asked["since"], "orrery watchdog list")
     for row in waiting["jobs"]:
         what = f"jobs are {row['status']} for more than {_span(row['usual_s'])}"
         yield Finding(what, row["n_jobs"], row["since"], f"orrery jobs --status {row['status']}")

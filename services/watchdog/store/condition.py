@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from services.watchdog.policy.condition import USUAL_OF_JOBS, USUAL_OF_TASKS, USUAL_S
+from services.watchdog.policy.condition import NOT_ASKED_S, USUAL_OF_JOBS, USUAL_OF_TASKS, USUAL_S
 from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
@@ -25,6 +25,7 @@ async def waiting(connection: asyncpg.Connection) -> dict[str, Any]:
     tasks = {"statuses": list(USUAL_OF_TASKS), "usual_s": list(USUAL_OF_TASKS.values())}
     return {
         "jobs": await rows(connection, "jobs_too_long", **jobs, at_most=MOST_COUNTED),
+        "not_asked": (await rows(connection, "jobs_not_asked", usual_s=NOT_ASKED_S, at_most=MOST_COUNTED))[0],
         "tasks": await rows(connection, "tasks_too_long", **tasks),
         "chunks": (await rows(connection, "chunks_too_long", usual_s=USUAL_S))[0],
         "transfers": (await rows(connection, "transfers_too_long", usual_s=USUAL_S))[0],

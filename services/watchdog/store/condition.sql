@@ -36,17 +36,23 @@ SELECT status, greatest(sum(n_jobs), 0)::bigint AS n_jobs FROM queue_statistics
  WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') GROUP BY status HAVING sum(n_jobs) > 0 ORDER BY status;
 
 -- name: jobs_too_long
--- Jobs that are longer in a state than is usual, of each state up to so many. Index jobs_waiting.
+-- Jobs that are longer in a state than is usual, of each state up to so many. Index jobs_passing.
 -- told by: OPERATORS
 SELECT s.status, s.usual_s, count(*) AS n_jobs, min(j.state_change_time) AS since
   FROM unnest(:statuses::text[], :usual_s::float8[]) AS s (status, usual_s)
  CROSS JOIN LATERAL (
     SELECT state_change_time FROM jobs
      WHERE jobs.status = s.status AND state_change_time < orrery_now() - make_interval(secs => s.usual_s)
-       AND jobs.status IN ('pending', 'waiting', 'defined', 'assigned', 'throttled', 'sent', 'starting', 'running',
-                           'holding', 'transferring', 'merging')
+       AND jobs.status IN ('pending', 'defined', 'assigned', 'holding', 'transferring', 'merging')
      ORDER BY state_change_time LIMIT :at_most::int) j
  GROUP BY 1, 2 ORDER BY min(j.state_change_time);
+
+-- name: jobs_not_asked
+-- Jobs about which time-out rules should have been asked by now, up to so many. Index jobs_deadline.
+-- told by: OPERATORS
+SELECT count(*) AS n_jobs, min(deadline_at) AS since FROM (
+    SELECT deadline_at FROM jobs WHERE deadline_at < orrery_now() - make_interval(secs => :usual_s)
+     LIMIT :at_most::int) due;
 
 -- name: tasks_too_long
 -- Tasks that are longer in a passing state than is usual. Index tasks_live.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
 from typing import cast
 
 import asyncpg
 
+from services.watchdog.policy.deadlines import Basis
 from services.watchdog.policy.grace import Grace, LastRun
 from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import (
@@ -27,10 +28,11 @@ from shared.db.turns import take_turn
 from shared.events import JobMove, moves_of
 from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states import JOB, TASK, Owner
+from shared.states.job import JobStatus
 from shared.states.task import TaskStatus
 from shared.timeouts.built_in import WORKER_GONE
-from shared.timeouts.judging import Expiry, Search
-from shared.timeouts.rule import ES_PRIORITY, Since, WatchedJob, WatchedQueue
+from shared.timeouts.judging import Expiry, FirstAsked
+from shared.timeouts.rule import ES_PRIORITY, WatchedJob, WatchedQueue
 
 SQL = Queries.beside(__file__)
 
@@ -77,61 +79,89 @@ async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at
         await SQL.run(connection, "give_back_turn", watch=watch, previous_at=previous_at)
 
 
-@dataclass(frozen=True)
-class Among:
-    """Which jobs a search is about: of these VOs, or of all others; a part by their ids, in thousandths."""
-
-    vos: Sequence[str] | None = None
-    other_vos_than: Sequence[str] | None = None
-    per_mille: int = 1000
-
-
-EVERYTHING = Among()
-
-
-async def overdue_jobs(
-    connection: asyncpg.Connection,
-    wanted: Search,
-    queues: dict[str, WatchedQueue],
-    most: int,
-    among: Among = EVERYTHING,
-) -> list[WatchedJob]:
-    """Read jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
-    rule, when, latest = wanted.rule, wanted.rule.when, wanted.latest
-    if latest is None:
-        return []
-    by_creation = rule.since is Since.CREATION
-    production, analysis = wanted.elsewhere
+async def due_jobs(connection: asyncpg.Connection, asked: FactsAsked, before: datetime, most: int) -> list[WatchedJob]:
+    """Read jobs whose deadline lies before a time, the earliest first."""
     rows = await SQL.rows(
-        connection, "overdue_jobs", status=wanted.state, since=rule.since.value, no_queue=CO_JUMBO_QUEUE,
-        queues=list(wanted.before), production=[one for one, _ in wanted.before.values()],
-        analysis=[one for _, one in wanted.before.values()], elsewhere_production=production,
-        elsewhere_analysis=analysis, changed_before=None if by_creation else latest,
-        created_before=latest if by_creation else None, least_priority=when.least_priority,
-        most_priority=when.most_priority, labels=when.labels or None, job_types=when.job_types or None,
-        vo=when.vo, vos=among.vos, other_vos=among.other_vos_than, per_mille=among.per_mille,
-        own_stage_out=when.own_stage_out, producers_gone=when.producers_gone,
-        report_is_read=when.report_is_read, moves=rule.next_state == "closed", most=most,
+        connection, "due_jobs", before=before, most=most, merges_before=asked.merges_before, es_priority=ES_PRIORITY
+    )
+    return [_asked_job(row, asked.queues) for row in rows]
+
+
+async def concerned_jobs(
+    connection: asyncpg.Connection, asked: FactsAsked, basis: Basis, most: int
+) -> tuple[int | None, list[WatchedJob]]:
+    """Look at the next `most` jobs by id: the last one, and those whom a change concerns. None: no more follow."""
+    upto = cast("int | None", await SQL.value(connection, "upto_job", after=basis.moved_to, most=most))
+    if upto is None:
+        return None, []
+    rows = await SQL.rows(
+        connection, "concerned_jobs", after=basis.moved_to, upto=upto, states=list(basis.moved_states),
+        queues=list(basis.moved_queues), no_queue=CO_JUMBO_QUEUE, merges_before=asked.merges_before,
+        es_priority=ES_PRIORITY,
     )  # fmt: skip
-    return [_job_facts(row, queues) for row in rows]
+    return upto, [_asked_job(row, asked.queues) for row in rows]
 
 
-async def long_event_service(
-    connection: asyncpg.Connection, before: datetime, queues: dict[str, WatchedQueue], most: int
-) -> list[WatchedJob]:
-    """Read jobs of job sets that a pilot has had since before this time.
+async def put_off(connection: asyncpg.Connection, later: Sequence[tuple[WatchedJob, datetime]]) -> int:
+    """Have rules asked again about these jobs at these times; of how many the deadline changed."""
+    rows = await SQL.rows(
+        connection,
+        "put_off_jobs",
+        job_ids=[job.job_id for job, _ in later],
+        statuses=[job.status for job, _ in later],
+        changed_at=[job.state_changed_at for job, _ in later],
+        deadlines=[at for _, at in later],
+    )
+    return len(rows)
 
-    Those at queues without time limits are left out.
-    """
-    rows = await SQL.rows(connection, "long_event_service", before=before, es_priority=ES_PRIORITY, most=most)
-    jobs = [_job_facts(row, queues) for row in rows]
-    return [job for job in jobs if job.queue.off is None]
+
+async def basis(connection: asyncpg.Connection) -> Basis | None:
+    """Read by what jobs were judged; None: never yet."""
+    row = await SQL.row(connection, "basis")
+    if row is None:
+        return None
+    return Basis(row["states"], row["queues"], tuple(row["moved_states"]), tuple(row["moved_queues"]), row["moved_to"])
+
+
+async def put_basis(connection: asyncpg.Connection, now: Basis, deadlines: Mapping[JobStatus, FirstAsked]) -> None:
+    """Keep by what jobs are judged, and when those that change their state are asked about."""
+    await SQL.run(
+        connection, "put_basis", states=dict(now.states), queues=dict(now.queues),
+        moved_states=list(now.moved_states), moved_queues=list(now.moved_queues), moved_to=now.moved_to,
+    )  # fmt: skip
+    await SQL.run(
+        connection, "put_deadlines", statuses=list(deadlines), after_change=[one for one, _ in deadlines.values()],
+        after_creation=[one for _, one in deadlines.values()],
+    )  # fmt: skip
 
 
 _UNKNOWN_QUEUE = WatchedQueue()
 
 
-def _job_facts(row: asyncpg.Record, queues: dict[str, WatchedQueue]) -> WatchedJob:
+@dataclass(frozen=True)
+class FactsAsked:
+    """With what jobs are read: the queues, and until when the jobs that a merge job is for must not have changed."""
+
+    queues: Mapping[str, WatchedQueue]
+    merges_before: datetime
+
+
+def _asked_job(row: asyncpg.Record, queues: Mapping[str, WatchedQueue]) -> WatchedJob:
+    """A job with everything that rules ask about it."""
+    return replace(
+        _job_facts(row, queues),
+        stays=row["stays"],
+        vo=row["vo"],
+        job_type=row["job_type"],
+        own_stage_out=row["own_stage_out"],
+        producers_gone=row["producers_gone"],
+        report_waits=row["report_waits"],
+        in_job_set=row["in_job_set"],
+    )
+
+
+def _job_facts(row: asyncpg.Record, queues: Mapping[str, WatchedQueue]) -> WatchedJob:
+    name = row["queue"] or CO_JUMBO_QUEUE
     return WatchedJob(
         job_id=row["job_id"],
         status=row["status"],
@@ -140,8 +170,8 @@ def _job_facts(row: asyncpg.Record, queues: dict[str, WatchedQueue]) -> WatchedJ
         heartbeat_at=row["heartbeat_at"],
         priority=row["current_priority"],
         label=row["prod_source_label"],
-        queue_name=row["queue"],
-        queue=queues.get(row["queue"], _UNKNOWN_QUEUE),
+        queue_name=name,
+        queue=queues.get(name, _UNKNOWN_QUEUE),
     )
 
 
@@ -150,7 +180,7 @@ async def share_names(connection: asyncpg.Connection) -> list[str]:
 
 
 async def jobs_by_queue_and_share(
-    connection: asyncpg.Connection, gshares: Sequence[str], queues: dict[str, WatchedQueue]
+    connection: asyncpg.Connection, gshares: Sequence[str], queues: Mapping[str, WatchedQueue]
 ) -> list[ShareAtQueue]:
     """Count waiting and running jobs of these shares, at every queue that fast rebrokerage counts."""
     rows = await SQL.rows(connection, "jobs_by_queue_and_share", gshares=gshares, waiting=WAITING, running=RUNNING)
@@ -169,7 +199,7 @@ async def jobs_by_queue_and_share(
 async def jobs_to_rebroker(
     connection: asyncpg.Connection,
     allotted: Sequence[tuple[Overload, int]],
-    queues: dict[str, WatchedQueue],
+    queues: Mapping[str, WatchedQueue],
     again_s: float,
 ) -> dict[Overload, list[WatchedJob]]:
     """Read the oldest jobs of each overload, at most as many as it was allotted."""

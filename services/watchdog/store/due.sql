@@ -16,56 +16,64 @@ UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason W
 -- When a replica of job_dispatch last ran.
 SELECT max(seen_at) FROM dispatch_replicas;
 
--- name: overdue_jobs
--- Jobs of one state that a rule ends, the longest in it first: those whose time lies before what is set for their queue,
--- for production and analysis. The latest of all is compared first, for the indexes jobs_waiting and jobs_created.
-WITH places AS MATERIALIZED (
-    SELECT * FROM unnest(:queues::text[], :production::timestamptz[], :analysis::timestamptz[])
-                      AS p (queue, production, analysis)
-)
-SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, coalesce(j.queue, :no_queue) AS queue
-  FROM jobs j LEFT JOIN places p ON p.queue = coalesce(j.queue, :no_queue)
- CROSS JOIN LATERAL (
-       SELECT CASE WHEN orrery_is_analysis(NULL, j.prod_source_label)
-                   THEN CASE WHEN p.queue IS NULL THEN :elsewhere_analysis::timestamptz ELSE p.analysis END
-                   ELSE CASE WHEN p.queue IS NULL THEN :elsewhere_production::timestamptz ELSE p.production END
-              END AS before) w
- WHERE j.status = :status
-   AND j.state_change_time < coalesce(:changed_before::timestamptz, 'infinity')
-   AND j.creation_time < coalesce(:created_before::timestamptz, 'infinity')
-   AND w.before > CASE :since WHEN 'creation' THEN j.creation_time WHEN 'state change' THEN j.state_change_time
-                              ELSE greatest(j.heartbeat_at, j.state_change_time) END
-   AND j.current_priority BETWEEN coalesce(:least_priority::int, j.current_priority)
-                              AND coalesce(:most_priority::int, j.current_priority)
-   AND (:labels::text[] IS NULL OR j.prod_source_label = ANY(:labels::text[]))
-   AND (:job_types::text[] IS NULL OR j.job_type = ANY(:job_types::text[]))
-   AND j.job_id % 1000 < :per_mille
-   AND (:vo::text IS NULL OR EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.vo = :vo::text))
-   AND (:vos::text[] IS NULL OR EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.vo = ANY(:vos::text[])))
-   AND (:other_vos::text[] IS NULL OR EXISTS (
-        SELECT FROM tasks t WHERE t.task_id = j.task_id AND coalesce(t.vo, '') <> ALL(:other_vos::text[])))
-   AND (NOT :own_stage_out OR EXISTS (
-        SELECT FROM job_reports r WHERE r.job_id = j.job_id AND r.report ->> 'job_sub_status' <> ''))
-   AND (NOT :producers_gone OR orrery_merges_for_nobody(j.job_id, w.before))
-   AND NOT (:report_is_read AND orrery_report_waits(j.task_id, j.job_id))
-   AND NOT (:moves AND EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id AND t.split_rule ? 'disableReassign'))
- ORDER BY j.state_change_time, j.job_id
- LIMIT :most;
+-- name: due_jobs
+-- Jobs whose deadline has come, the earliest first, with what time-out rules ask about them. Index jobs_deadline.
+WITH due AS MATERIALIZED (
+    SELECT job_id FROM jobs WHERE deadline_at < :before::timestamptz ORDER BY deadline_at, job_id LIMIT :most::int)
+SELECT f.* FROM due CROSS JOIN LATERAL orrery_asked_of_job(due.job_id, :merges_before, :es_priority) f;
 
--- name: long_event_service
--- Jobs of job sets that pilots have had since before a time: merge jobs, and those of high priority. Begins
--- with the sets that are worked on and are as old, so that it costs nothing where there are none. Indexes job_sets_open,
--- job_set_jobs_set, jobs_pkey.
-WITH members AS MATERIALIZED (
-    SELECT m.job_id, m.role FROM job_sets s JOIN job_set_jobs m USING (job_set_id)
-     WHERE s.status IN ('open', 'merging') AND s.created_at < :before AND m.sub_status IS NULL)
-SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, j.queue
-  FROM members m JOIN jobs j USING (job_id)
- WHERE j.status IN ('starting', 'running') AND coalesce(j.start_time, j.state_change_time) < :before
-   AND (m.role = 'merge' OR (m.role = 'consumer' AND j.current_priority >= :es_priority))
- ORDER BY j.job_id LIMIT :most;
+-- name: concerned_jobs
+-- Of the next jobs by id, those in some states or at some queues, with what time-out rules ask about them. By primary
+-- key.
+WITH next AS MATERIALIZED (
+    SELECT job_id, status, queue FROM jobs WHERE job_id > :after::bigint AND job_id <= :upto::bigint
+       AND deadline_at IS NOT NULL
+       AND (status = ANY(:states::text[]) OR coalesce(queue, :no_queue) = ANY(:queues::text[])))
+SELECT f.* FROM next CROSS JOIN LATERAL orrery_asked_of_job(next.job_id, :merges_before, :es_priority) f
+ ORDER BY f.job_id;
+
+-- name: upto_job
+-- The last of the next jobs by id; NULL: there are no more. By primary key.
+SELECT max(job_id) FROM (SELECT job_id FROM jobs WHERE job_id > :after::bigint ORDER BY job_id LIMIT :most::int) next;
+
+-- name: put_off_jobs
+-- Rules are asked again then, unless the job changed its state meanwhile or somebody works on it now: then it is asked
+-- about in the next slice.
+WITH later AS (
+    SELECT * FROM unnest(:job_ids::bigint[], :statuses::text[], :changed_at::timestamptz[], :deadlines::timestamptz[])
+           AS w (job_id, status, changed_at, deadline_at)
+), held AS MATERIALIZED (
+    SELECT j.job_id, w.deadline_at FROM jobs j JOIN later w ON w.job_id = j.job_id AND w.status = j.status
+       AND w.changed_at = j.state_change_time AND w.deadline_at IS DISTINCT FROM j.deadline_at
+     ORDER BY j.job_id FOR NO KEY UPDATE OF j SKIP LOCKED
+)
+UPDATE jobs j SET deadline_at = h.deadline_at FROM held h WHERE j.job_id = h.job_id RETURNING j.job_id;
+
+-- name: basis
+-- By what jobs were judged, and how far those are whom a change concerns.
+SELECT states, queues, moved_states, moved_queues, moved_to FROM deadline_basis;
+
+-- name: put_basis
+-- What jobs are judged by from now on.
+INSERT INTO deadline_basis AS b (states, queues, moved_states, moved_queues, moved_to)
+VALUES (:states, :queues, :moved_states::text[], :moved_queues::text[], :moved_to)
+ON CONFLICT (singleton) DO UPDATE
+SET states = excluded.states, queues = excluded.queues, moved_states = excluded.moved_states,
+    moved_queues = excluded.moved_queues, moved_to = excluded.moved_to;
+
+-- name: note_moved
+-- So far are those whom a change concerns; NULL: all were asked about.
+UPDATE deadline_basis SET moved_to = :moved_to::bigint,
+       moved_states = CASE WHEN :moved_to::bigint IS NULL THEN '{}' ELSE moved_states END,
+       moved_queues = CASE WHEN :moved_to::bigint IS NULL THEN '{}' ELSE moved_queues END;
+
+-- name: put_deadlines
+-- When jobs that change their state from now on are asked about.
+UPDATE job_deadlines d SET after_change = w.after_change, after_creation = w.after_creation
+  FROM unnest(:statuses::text[], :after_change::interval[], :after_creation::interval[])
+       AS w (status, after_change, after_creation)
+ WHERE d.status = w.status
+   AND (d.after_change, d.after_creation) IS DISTINCT FROM (w.after_change, w.after_creation);
 
 -- name: shares
 -- Names of all shares.
@@ -131,8 +139,10 @@ WITH judged AS (
 UPDATE jobs j
    SET status = CASE WHEN h.processed THEN 'merging' ELSE :to_status::text END, state_change_time = orrery_now(),
        end_time = coalesce(j.end_time, orrery_now()), error_source = 'watchdog',
-       error_code = :error_code, error_dialog = :reason
-  FROM held h WHERE j.job_id = h.job_id
+       error_code = :error_code, error_dialog = :reason,
+       deadline_at = orrery_deadline(d.after_change, d.after_creation, j.creation_time)
+  FROM held h LEFT JOIN job_deadlines d ON d.status = 'merging' AND h.processed
+ WHERE j.job_id = h.job_id
 RETURNING j.status, j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
 
 -- name: pending_tasks

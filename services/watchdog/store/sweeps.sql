@@ -114,12 +114,12 @@ SELECT chunk_id AS entity_id, created_at AS since, chunk_id, task_id FROM chunks
  WHERE status = 'offered' AND offered_at < :before;
 
 -- name: defined_jobs
--- Jobs that were generated and not taken on. Index jobs_waiting.
+-- Jobs that were generated and not taken on. Index jobs_passing.
 SELECT job_id AS entity_id, state_change_time AS since, job_id, task_id, chunk_id FROM jobs
  WHERE status = 'defined' AND state_change_time < :before;
 
 -- name: holding_jobs
--- Jobs whose reports were not worked on. Index jobs_waiting.
+-- Jobs whose reports were not worked on. Index jobs_passing.
 SELECT job_id AS entity_id, state_change_time AS since, job_id FROM jobs
  WHERE status = 'holding' AND state_change_time < :before;
 

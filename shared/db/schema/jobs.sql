@@ -20,6 +20,34 @@ CREATE INDEX requirement_shapes_urgent ON requirement_shapes (shape_id) WHERE is
 -- Ids of jobs.
 CREATE SEQUENCE job_ids;
 
+-- How long jobs are in each state before time-out rules are asked about them for the first time: never longer than the
+-- shortest limit in force. The watchdog writes it when rules, parameters or queues change; whoever changes the state of a
+-- job writes its deadline_at by it. Who is asked too early is asked again at the time that the rules name then.
+CREATE TABLE job_deadlines (
+    status text PRIMARY KEY,                   -- the state
+    after_change interval NOT NULL DEFAULT '1 minute',   -- since it came into the state
+    after_creation interval                    -- since it was made; NULL: no rule is about that
+);
+INSERT INTO job_deadlines (status)
+VALUES ('pending'), ('waiting'), ('defined'), ('assigned'), ('activated'), ('throttled'), ('sent'), ('starting'),
+       ('running'), ('holding'), ('transferring'), ('merging');
+
+-- When time-out rules are asked about a job that changes its state now; NULL, NULL: never, for it ended.
+CREATE FUNCTION orrery_deadline(after_change interval, after_creation interval, created timestamptz)
+RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT least(orrery_now() + after_change, created + after_creation)
+$$;
+
+-- What the jobs were judged by when rules were last asked of all of them, and how far those are whom a change concerns.
+CREATE TABLE deadline_basis (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),   -- one row
+    states jsonb NOT NULL,                     -- of each state: a digest of the rules and limits
+    queues jsonb NOT NULL,                     -- of each queue: a digest of what rules ask of it
+    moved_states text[] NOT NULL DEFAULT '{}', -- states of which a rule or a limit changed
+    moved_queues text[] NOT NULL DEFAULT '{}', -- queues that changed
+    moved_to bigint                            -- jobs up to this id were asked about since; NULL: all were
+);
+
 -- Live jobs only; narrow; the one home of a job's status. No foreign key points here.
 CREATE TABLE jobs (
     job_id bigint PRIMARY KEY,                 -- its id
@@ -49,6 +77,7 @@ CREATE TABLE jobs (
     error_dialog text,                         -- what went wrong, for people
     order_key_id int NOT NULL DEFAULT 0,       -- the order key it is served by; 0: its share alone decides
     work_queue_id int,                         -- the work queue of its task
+    deadline_at timestamptz DEFAULT orrery_now() + interval '1 minute',   -- when time-out rules are asked; NULL: it ended
     CONSTRAINT jobs_without_queue_wait CHECK (queue IS NOT NULL OR status IN
         ('waiting', 'merging', 'finished', 'failed', 'closed', 'cancelled'))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000);
@@ -68,14 +97,13 @@ CREATE INDEX jobs_work_queue ON jobs (work_queue_id, status) WHERE work_queue_id
 CREATE INDEX jobs_unapplied ON jobs (task_id)
     WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed', 'cancelled');
 CREATE INDEX jobs_archivable ON jobs (job_id) WHERE results_applied_at IS NOT NULL;
-CREATE INDEX jobs_waiting ON jobs (status, state_change_time)
-    WHERE status IN ('pending', 'waiting', 'defined', 'assigned', 'throttled', 'sent', 'starting', 'running', 'holding',
-                     'transferring', 'merging');
+-- whom time-out rules are asked about now
+CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL;
+-- states that should pass by themselves; no claim and no running job enters one
+CREATE INDEX jobs_passing ON jobs (status, state_change_time)
+    WHERE status IN ('pending', 'defined', 'assigned', 'holding', 'transferring', 'merging');
 CREATE INDEX jobs_merging ON jobs (queue, creation_time)
     WHERE job_type = 'merge' AND status IN ('activated', 'starting');
--- Jobs that wait too long since their creation. The times of a page lie close together and a BRIN index costs a change
--- of state nothing.
-CREATE INDEX jobs_created ON jobs USING brin (creation_time) WITH (pages_per_range = 16);
 
 CREATE TRIGGER jobs_transitions AFTER UPDATE ON jobs
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION check_and_log_jobs();

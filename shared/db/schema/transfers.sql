@@ -93,3 +93,26 @@ CREATE FUNCTION orrery_report_waits(of_task bigint, of_job bigint) RETURNS boole
                     WHERE d.task_ids @> ARRAY[of_task] AND d.task_ids <> '{}' AND d.replayed_at IS NULL
                       AND d.routing_key IN ('outputs.produced.v1', 'outputs.registered.v1'))
 $$;
+
+-- What time-out rules ask about a live job; what no rule asks in its state is not looked up. `merges_before`: whoever wrote
+-- the input of a merge job and changed since then may still wait for it.
+CREATE FUNCTION orrery_asked_of_job(asked bigint, merges_before timestamptz, es_priority int)
+RETURNS TABLE (job_id bigint, status text, creation_time timestamptz, state_change_time timestamptz,
+               heartbeat_at timestamptz, current_priority int, prod_source_label text, queue text, job_type text, vo text,
+               deadline_at timestamptz, stays boolean, own_stage_out boolean, producers_gone boolean,
+               report_waits boolean, in_job_set boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+           j.prod_source_label, j.queue, j.job_type, coalesce(t.vo, ''), j.deadline_at,
+           coalesce(t.split_rule ? 'disableReassign', false),
+           j.status = 'transferring' AND EXISTS (
+               SELECT FROM job_reports r WHERE r.job_id = j.job_id AND r.report ->> 'job_sub_status' <> ''),
+           CASE WHEN j.job_type = 'merge' THEN coalesce(orrery_merges_for_nobody(j.job_id, merges_before), false)
+                ELSE false END,
+           CASE WHEN j.status = 'holding' THEN orrery_report_waits(j.task_id, j.job_id) ELSE false END,
+           j.status IN ('starting', 'running') AND EXISTS (
+               SELECT FROM job_set_jobs m
+                WHERE m.job_id = j.job_id AND m.sub_status IS NULL
+                  AND (m.role = 'merge' OR m.role = 'consumer' AND j.current_priority >= es_priority))
+      FROM jobs j LEFT JOIN tasks t USING (task_id) WHERE j.job_id = asked
+$$;

@@ -8,8 +8,6 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from services.watchdog import expiring
-from services.watchdog.store.due import SQL
 from shared.events import JobMove, JobsExpired
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
@@ -32,7 +30,7 @@ async def test_a_job_without_heartbeat_fails_and_its_neighbours_live(
     spoke = await rows.job(connection, task, heartbeat_at=START - HOUR, **old)
     await seasoned(stage)
 
-    (event,) = await stage.run(stage.expiring.watch_jobs_with_pilots)
+    (event,) = await stage.run(stage.expiring.watch_jobs)
 
     assert isinstance(event, JobsExpired) and event.job_ids == (silent, never)
     assert event.moves == (
@@ -77,7 +75,7 @@ async def test_a_lost_job_of_the_event_service_with_processed_ranges_waits_for_t
         await rows.insert(connection, "event_ranges", found)
     await seasoned(stage)
 
-    (event,) = await stage.run(stage.expiring.watch_jobs_with_pilots)
+    (event,) = await stage.run(stage.expiring.watch_jobs)
 
     assert sorted((move.to_status, move.n_jobs) for move in event.moves) == [("failed", 1), ("merging", 1)]
     states = await connection.fetch("SELECT status, end_time, error_source FROM jobs ORDER BY job_id")
@@ -98,30 +96,17 @@ async def test_es_toolong_jobs_of_job_sets_end_after_24_hours_where_they_merge_o
         member = {"job_id": found[-1], "job_set_id": set_id, "task_id": task, "role": role, "attempt": 1}
         await rows.insert(connection, "job_set_jobs", member)
     await seasoned(stage)
-    (event,) = await stage.run(stage.expiring.watch_jobs_with_pilots)
+    (event,) = await stage.run(stage.expiring.watch_jobs)
     assert sorted(event.job_ids) == found[:2] and event.moves[0].to_status == "closed"
-
-
-async def test_es_toolong_the_watch_looks_at_jobs_of_sets_that_are_worked_on_alone(
-    connection: asyncpg.Connection,
-) -> None:
-    values = {"before": START, "es_priority": 900, "most": 100}
-    async with connection.transaction():
-        await connection.execute("SET LOCAL enable_seqscan = off")
-        arguments = [values[name] for name in SQL.parameters("long_event_service")]
-        query = f"EXPLAIN {SQL.text('long_event_service')}"
-        plan = "\n".join(row[0] for row in await connection.fetch(query, *arguments))
-    assert "job_sets_open" in plan and "jobs_pkey" in plan and "jobs_waiting" not in plan, plan
-    assert "Seq Scan" not in plan, plan
 
 
 async def test_running_it_again_changes_nothing(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection)
     await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
     await seasoned(stage)
-    assert len(await stage.run(stage.expiring.watch_jobs_with_pilots)) == 1
+    assert len(await stage.run(stage.expiring.watch_jobs)) == 1
     stage.clock.forward(seconds=61)
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
 
 
 async def test_queued_jobs_are_closed_and_go_elsewhere(stage: Stage, connection: asyncpg.Connection) -> None:
@@ -132,7 +117,7 @@ async def test_queued_jobs_are_closed_and_go_elsewhere(stage: Stage, connection:
         connection, task, status="activated", state_change_time=START - 5 * HOUR, current_priority=900
     )
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_queued_jobs)
+    events = await stage.run(stage.expiring.watch_jobs)
     assert sorted(number for event in events for number in event.job_ids) == [lost, urgent]
     assert {event.moves[0].to_status for event in events} == {"closed"}
 
@@ -145,7 +130,7 @@ async def test_a_job_that_waits_for_jumbo_jobs_without_a_queue_does_not_expire(
     await rows.job(connection, task_id, status="waiting", queue=None, **times)
     with_queue = await rows.job(connection, task_id, status="waiting", **times)
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_queued_jobs)
+    events = await stage.run(stage.expiring.watch_jobs)
     assert [number for event in events for number in event.job_ids] == [with_queue]
 
 
@@ -156,7 +141,7 @@ async def test_a_job_whose_outputs_are_never_registered_ended_when_its_pilot_sai
     reported_at = START - 50 * HOUR
     job_id = await rows.job(connection, task, status="holding", state_change_time=reported_at, end_time=reported_at)
     await seasoned(stage)
-    await stage.run(stage.expiring.watch_jobs_with_pilots)
+    await stage.run(stage.expiring.watch_jobs)
     found = await connection.fetchrow("SELECT status, end_time FROM jobs WHERE job_id = $1", job_id)
     assert tuple(found) == ("failed", reported_at)
 
@@ -174,7 +159,7 @@ async def test_nothing_expires_at_a_paused_queue(stage: Stage, connection: async
     for queue in ("Q1", "Q2"):
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR, queue=queue)
     await seasoned(stage)
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
 
 
 async def test_jobs_of_a_task_that_disables_reassignment_wait_where_they_are(
@@ -186,8 +171,7 @@ async def test_jobs_of_a_task_that_disables_reassignment_wait_where_they_are(
     waiting = [await rows.job(connection, task, status="activated", state_change_time=old) for task in (stays, goes)]
     silent = await rows.job(connection, stays, status="running", state_change_time=old, heartbeat_at=old)
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_queued_jobs)
-    events += await stage.run(stage.expiring.watch_jobs_with_pilots)
+    events = await stage.run(stage.expiring.watch_jobs)
     assert sorted(number for event in events for number in event.job_ids) == [waiting[1], silent]
 
 
@@ -202,7 +186,7 @@ async def test_a_heartbeat_that_arrives_while_the_watchdog_judges_saves_the_job(
     async with stage.database.begin(reason="heartbeat") as pilot:
         await pilot.connection.execute("UPDATE jobs SET heartbeat_at = orrery_now() WHERE job_id = $1", number)
         # the row is locked by the heartbeat: the watchdog skips it instead of waiting
-        events = await asyncio.wait_for(stage.run(stage.expiring.watch_jobs_with_pilots), 60)
+        events = await asyncio.wait_for(stage.run(stage.expiring.watch_jobs), 60)
     assert events == []
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", number) == "running"
 
@@ -217,8 +201,8 @@ async def test_after_our_own_outage_pilots_have_an_interval_and_the_time_to_try_
         )
     await rows.insert_watch_runs(stage.database, START - 4 * HOUR)
 
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
-    grace = await connection.fetchrow("SELECT * FROM watch_runs WHERE watch = 'jobs_with_pilots'")
+    assert await stage.run(stage.expiring.watch_jobs) == []
+    grace = await connection.fetchrow("SELECT * FROM watch_runs WHERE watch = 'jobs'")
     assert grace["grace_until"] == START + timedelta(minutes=40) and "14400 s ago" in grace["grace_reason"]
 
     await rows.change(
@@ -228,9 +212,9 @@ async def test_after_our_own_outage_pilots_have_an_interval_and_the_time_to_try_
     )
     for _ in range(39):
         stage.clock.forward(seconds=61)
-        assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+        assert await stage.run(stage.expiring.watch_jobs) == []
     stage.clock.forward(seconds=61)
-    (event,) = await stage.run(stage.expiring.watch_jobs_with_pilots)
+    (event,) = await stage.run(stage.expiring.watch_jobs)
     assert len(event.job_ids) == 2
 
 
@@ -239,22 +223,17 @@ async def test_while_no_dispatcher_lives_nobody_loses_a_heartbeat(stage: Stage, 
     await rows.job(connection, task, status="running", state_change_time=START - 9 * HOUR)
     await rows.insert(connection, "dispatch_replicas", {"replica": "a", "seen_at": START - HOUR})
     await seasoned(stage)
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
 
 
-async def test_an_event_names_at_most_500_jobs_and_a_run_ends_no_more_than_it_may(
-    stage: Stage, connection: asyncpg.Connection
-) -> None:
+async def test_an_event_and_a_slice_name_at_most_500_jobs(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection)
-    for _ in range(620):
+    for _ in range(520):
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
-    await stage.set("MAX_JOBS_PER_RUN", 600)
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_jobs_with_pilots)
-    assert [len(event.job_ids) for event in events] == [500, 100]
-    assert [event.moves[0].n_jobs for event in events] == [500, 100]
-    stage.clock.forward(seconds=61)
-    (rest,) = await stage.run(stage.expiring.watch_jobs_with_pilots)
+    events = await stage.run(stage.expiring.watch_jobs)
+    assert [len(event.job_ids) for event in events] == [500] == [event.moves[0].n_jobs for event in events]
+    (rest,) = await stage.run(stage.expiring.watch_jobs)
     assert len(rest.job_ids) == 20
 
 
@@ -264,8 +243,8 @@ async def test_a_limit_and_a_period_are_runtime_parameters(stage: Stage, connect
     await stage.set("TIMEOUT_sent", 0.001, component="job_timeout", app="pandaserver")
     await stage.set("JOBS_PERIOD_S", 2)
     await rows.insert_watch_runs(stage.database, START - timedelta(seconds=3))
-    assert len(await stage.run(stage.expiring.watch_jobs_with_pilots)) == 1
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+    assert len(await stage.run(stage.expiring.watch_jobs)) == 1
+    assert await stage.run(stage.expiring.watch_jobs) == []
 
 
 async def test_two_watchdogs_at_once_end_a_job_once(stage: Stage, connection: asyncpg.Connection) -> None:
@@ -273,7 +252,7 @@ async def test_two_watchdogs_at_once_end_a_job_once(stage: Stage, connection: as
     for _ in range(50):
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
     await seasoned(stage)
-    await asyncio.gather(*(stage.run(stage.expiring.watch_jobs_with_pilots) for _ in range(4)))
+    await asyncio.gather(*(stage.run(stage.expiring.watch_jobs) for _ in range(4)))
     logged = await stage.value(
         "SELECT sum(coalesce(cardinality(entity_ids), 1)) FROM transition_log"
         " WHERE entity = 'job' AND to_status = 'failed'"
@@ -286,7 +265,7 @@ async def test_a_timeout_of_0_ends_nothing(stage: Stage, connection: asyncpg.Con
     number = await rows.job(connection, task, status="sent", state_change_time=START - 99 * HOUR)
     await stage.set("TIMEOUT_sent", 0.0, component="job_timeout", app="pandaserver")
     await seasoned(stage)
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", number) == "sent"
 
 
@@ -298,7 +277,7 @@ async def test_a_job_that_changed_state_lately_is_closed_seven_days_after_its_cr
     old = await rows.job(connection, task, creation_time=START - 169 * HOUR, **lately)
     await rows.job(connection, task, creation_time=START - 167 * HOUR, **lately)
     await seasoned(stage)
-    (event,) = await stage.run(stage.expiring.watch_queued_jobs)
+    (event,) = await stage.run(stage.expiring.watch_jobs)
     assert event.job_ids == (old,) and "168 h after its creation" in event.reason
 
 
@@ -313,28 +292,10 @@ async def test_all_due_jobs_end_in_one_turn_in_slices_of_their_own_transactions(
     more, sizes = True, []
     while more:
         async with stage.database.begin(reason="periodic") as work:
-            more = await stage.expiring.watch_jobs_with_pilots(work)
+            more = await stage.expiring.watch_jobs(work)
         sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
     assert sizes == [100, 100, 50]
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == [], "the turn is over"
-
-
-async def test_due_jobs_beyond_those_that_are_kept_in_memory_end_in_the_same_turn(
-    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiring, "FOUND_AT_ONCE", 20)
-    task = await rows.task(connection)
-    for _ in range(50):
-        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
-    await stage.set("MAX_JOBS_PER_RUN", 15)
-    await seasoned(stage)
-    more, sizes = True, []
-    while more:
-        async with stage.database.begin(reason="periodic") as work:
-            more = await stage.expiring.watch_jobs_with_pilots(work)
-        sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
-    assert sum(sizes) == 50 and max(sizes) == 15
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == [], "the turn is over"
+    assert await stage.run(stage.expiring.watch_jobs) == [], "the turn is over"
 
 
 async def test_a_limit_that_is_switched_off_while_jobs_end_holds_for_those_that_are_left(
@@ -345,9 +306,9 @@ async def test_a_limit_that_is_switched_off_while_jobs_end_holds_for_those_that_
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
     await stage.set("MAX_JOBS_PER_RUN", 1)
     await seasoned(stage)
-    assert [len(event.job_ids) for event in await stage.run(stage.expiring.watch_jobs_with_pilots)] == [1]
+    assert [len(event.job_ids) for event in await stage.run(stage.expiring.watch_jobs)] == [1]
     await stage.set("TIMEOUT_sent", 0.0, component="job_timeout", app="pandaserver")
-    assert await stage.run(stage.expiring.watch_jobs_with_pilots) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
     assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'sent'") == 2
 
 
@@ -362,8 +323,8 @@ async def test_jobs_that_may_go_on_hide_none_that_may_not(stage: Stage, connecti
     due = await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
     await stage.set("MAX_JOBS_PER_RUN", 10)
     await seasoned(stage)
-    (event,) = await stage.run(stage.expiring.watch_jobs_with_pilots)
-    assert event.job_ids == (due,)
+    found = [await stage.run(stage.expiring.watch_jobs) for _ in range(5)]
+    assert [event.job_ids for events in found for event in events] == [(due,)]
 
 
 async def test_a_slice_that_is_rolled_back_ends_in_the_same_turn(stage: Stage, connection: asyncpg.Connection) -> None:
@@ -372,13 +333,13 @@ async def test_a_slice_that_is_rolled_back_ends_in_the_same_turn(stage: Stage, c
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
     await stage.set("MAX_JOBS_PER_RUN", 1)
     await seasoned(stage)
-    assert [len(event.job_ids) for event in await stage.run(stage.expiring.watch_jobs_with_pilots)] == [1]
+    assert [len(event.job_ids) for event in await stage.run(stage.expiring.watch_jobs)] == [1]
     with pytest.raises(ConnectionError):
         async with stage.database.begin(reason="periodic") as work:
-            await stage.expiring.watch_jobs_with_pilots(work)
+            await stage.expiring.watch_jobs(work)
             raise ConnectionError("the lease was lost")
     more = True
     while more:
         async with stage.database.begin(reason="periodic") as work:
-            more = await stage.expiring.watch_jobs_with_pilots(work)
+            more = await stage.expiring.watch_jobs(work)
     assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'sent'") == 0

@@ -18,9 +18,10 @@ SECOND = timedelta(seconds=1)
 
 async def ended(stage: Stage) -> dict[int, str]:
     """The jobs that the next looks end, and the state they go to."""
+    async with stage.database.read() as connection:
+        await rows.ask_again(connection)
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_queued_jobs)
-    events += await stage.run(stage.expiring.watch_jobs_with_pilots)
+    events = await stage.run(stage.expiring.watch_jobs)
     return {job_id: event.moves[0].to_status for event in events for job_id in event.job_ids}
 
 

@@ -35,8 +35,10 @@ async def silent(connection: asyncpg.Connection, task: int, since: timedelta, **
 
 async def lost(stage: Stage) -> list[int]:
     await stage.value("DELETE FROM watch_runs")
+    async with stage.database.read() as connection:
+        await rows.ask_again(connection)
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_jobs_with_pilots)
+    events = await stage.run(stage.expiring.watch_jobs)
     return sorted(job_id for event in events for job_id in event.job_ids)
 
 
@@ -106,12 +108,12 @@ async def test_no_job_is_sent_elsewhere_while_no_dispatcher_is_there_or_all_at_o
     seen = START - timedelta(seconds=181)
     await rows.insert(connection, "dispatch_replicas", {"replica": "a", "seen_at": seen})
     await seasoned(stage)
-    assert await stage.run(stage.expiring.watch_queued_jobs) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
     counts = []
     for minutes in (5, 15, 25, 35):
         stage.clock.now = START + minutes * MINUTE
         await connection.execute("UPDATE dispatch_replicas SET seen_at = $1", stage.clock.now)
-        events = await stage.run(stage.expiring.watch_queued_jobs)
+        events = await stage.run(stage.expiring.watch_jobs)
         counts.append(sum(len(event.job_ids) for event in events))
     assert sum(counts) == 40 and max(counts) < 20
 

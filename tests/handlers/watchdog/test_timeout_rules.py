@@ -97,9 +97,9 @@ async def test_an_added_rule_ends_jobs_of_its_vo_just_after_its_limit(
     await rows.job(connection, task, **{**since, "current_priority": 499})
     await rows.job(connection, task, **since, prod_source_label="user")
     await seasoned(stage)
-    assert await stage.run(stage.expiring.watch_queued_jobs) == []
+    assert await stage.run(stage.expiring.watch_jobs) == []
     stage.clock.now = START + timedelta(seconds=301)
-    (event,) = await stage.run(stage.expiring.watch_queued_jobs)
+    (event,) = await stage.run(stage.expiring.watch_jobs)
     assert event.job_ids == (due,) and "12 h" in event.reason and "priority >= 500" in event.reason
 
 
@@ -130,7 +130,7 @@ async def test_a_rule_that_cannot_be_read_puts_its_set_aside_and_all_others_are_
     theirs = await rows.job(connection, others, **since)
     usual = await rows.job(connection, task, **{**since, "state_change_time": START - 49 * HOUR})
     await seasoned(stage)
-    events = await stage.run(stage.expiring.watch_queued_jobs)
+    events = await stage.run(stage.expiring.watch_jobs)
     assert sorted(job_id for event in events for job_id in event.job_ids) == sorted([theirs, usual])
     assert stage.metrics.get_sample_value("skipped_total", {"vo": "demo"}) == 1
     assert (await client.get(f"{PATH}/list")).json()["data"][0]["name"] == "theirs"

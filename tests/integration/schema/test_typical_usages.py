@@ -104,9 +104,8 @@ JOBS = [
     ("jobs that may be archived",
      "SELECT job_id FROM jobs WHERE results_applied_at IS NOT NULL ORDER BY job_id LIMIT 100",
      (), "jobs_archivable"),
-    ("jobs that have been sent for long",
-     "SELECT job_id FROM jobs WHERE status = 'sent' AND state_change_time < orrery_now() - interval '1 day'", (),
-     "jobs_waiting"),
+    ("jobs whose deadline has come",
+     "SELECT job_id FROM jobs WHERE deadline_at < orrery_now() ORDER BY deadline_at LIMIT 500", (), "jobs_deadline"),
     ("offered chunks", "SELECT chunk_id FROM chunks WHERE status = 'offered' AND offered_at < orrery_now()", (),
      "chunks_open"),
     ("chunks of a task", "SELECT chunk_id FROM chunks WHERE task_id = $1 AND status = 'offered'", (77,),
@@ -148,12 +147,14 @@ SELECT n, n % 2000 + 1, n % 2000 + 1, 'file.' || n, 's', 'input',
        3, n / 100, n, CASE WHEN n % 5 = 0 THEN n END
   FROM generate_series(1, 60000) n;
 INSERT INTO jobs (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
-                  resource_type, gshare, user_name, prod_source_label, job_type, results_applied_at, state_change_time)
+                  resource_type, gshare, user_name, prod_source_label, job_type, results_applied_at, state_change_time,
+                  deadline_at)
 SELECT n, n % 2000 + 1, n / 100, n % 5, n % 1000, 1, 1,
        CASE WHEN n % 100 = 0 THEN 'sent' WHEN n % 100 < 80 THEN 'activated' WHEN n % 100 < 90 THEN 'running'
             ELSE 'finished' END,
        'Q' || n % 40, 'SCORE', CASE WHEN n % 2 = 0 THEN 'MC' ELSE 'Data' END, 'u', 'managed', 'normal',
-       CASE WHEN n % 100 BETWEEN 90 AND 98 THEN orrery_now() END, orrery_now() - n * interval '1 minute'
+       CASE WHEN n % 100 BETWEEN 90 AND 98 THEN orrery_now() END, orrery_now() - n * interval '1 minute',
+       CASE WHEN n % 100 < 90 THEN orrery_now() + (n - 400) * interval '1 second' END
   FROM generate_series(1, 40000) n;
 INSERT INTO chunks (chunk_id, task_id, kind, status, n_files)
 SELECT n, n % 2000 + 1, 'normal', CASE WHEN n % 100 = 0 THEN 'offered' ELSE 'used' END, 1

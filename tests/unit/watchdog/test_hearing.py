@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.timeouts.hearing import EVERYBODY, USUAL, Hearing, Minutes, OutageTimes, Wait, heard, look_back, per_mille
+from shared.timeouts.hearing import EVERYBODY, USUAL, Hearing, Minutes, OutageTimes, Wait, heard, look_back, turn_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -36,7 +36,7 @@ def hearing(*heard_in: tuple[int, int], of_vo: Minutes | None = None) -> Hearing
 
 def test_without_any_record_all_time_counts() -> None:
     known = heard({}, NOW, LOOK, TIMES)[EVERYBODY]
-    assert known.before(2 * HOUR) == NOW - 2 * HOUR and known.per_mille == 1000
+    assert known.before(2 * HOUR) == NOW - 2 * HOUR and known.turn(999) is None
 
 
 def test_minutes_without_a_dispatcher_do_not_count_however_short() -> None:
@@ -103,8 +103,11 @@ def test_a_vo_with_few_pilots_is_not_cut_off_because_they_seldom_report() -> Non
 
 @pytest.mark.parametrize(("after", "part"), [(0, 0), (15, 500), (29, 966), (30, 1000), (300, 1000), (-1, 1000)])
 def test_after_a_grace_what_is_lost_ends_little_by_little(after: int, part: int) -> None:
-    assert per_mille(NOW - after * MINUTE, 30 * MINUTE, NOW) == part
-    assert per_mille(NOW, timedelta(), NOW) == 1000 and per_mille(None, 30 * MINUTE, NOW) == 1000
+    grace_until = NOW - after * MINUTE
+    turns = [turn_of(job_id, grace_until, 30 * MINUTE, NOW) for job_id in range(1000)]
+    assert turns.count(None) == part
+    assert all(NOW < turn <= grace_until + 30 * MINUTE for turn in turns if turn is not None)
+    assert turn_of(7, NOW, timedelta(), NOW) is None and turn_of(7, None, 30 * MINUTE, NOW) is None
 
 
 def test_limits_of_many_hours_are_looked_at_for_as_long() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states import JOB, Owner
 from shared.states.job import LIVE
 from shared.timeouts.built_in import RULES
-from shared.timeouts.judging import overdue, search
+from shared.timeouts.judging import ASKED_AGAIN, LONGEST_UNASKED, asked_again, first_asked, overdue
 from shared.timeouts.limits import TimeLimits
 from shared.timeouts.rule import TimeRule, WatchedJob, WatchedQueue
 
@@ -193,54 +192,64 @@ QUEUES = {
 AGES = st.integers(0, 31 * 24 * 60).map(lambda minutes: minutes * MINUTE)
 
 
-@given(
-    state=st.sampled_from(sorted(LIVE)),
-    priority=st.sampled_from([100, 799, 800, 900]),
-    label=st.sampled_from(["managed", "user", "panda"]),
-    queue=st.sampled_from([*QUEUES, "GONE"]),
-    age=AGES,
-    in_state=AGES,
-    silent_for=st.none() | AGES,
-    off=st.sampled_from([None, *(rule.name for rule in RULES)]),
-    facts_of=st.fixed_dictionaries(
-        {name: st.booleans() for name in ("own_stage_out", "producers_gone", "report_waits", "in_job_set")}
-        | {"job_type": st.sampled_from(["normal", "merge"])}
-    ),
-)
-def test_what_is_searched_for_is_what_is_overdue(
-    state: str,
-    priority: int,
-    label: str,
-    queue: str,
-    age: timedelta,
-    in_state: timedelta,
-    silent_for: timedelta | None,
-    off: str | None,
-    facts_of: dict[str, Any],
-) -> None:
-    facts = WatchedJob(
-        job_id=1,
-        status=state,
-        created_at=NOW - age,
-        state_changed_at=NOW - min(age, in_state),
-        heartbeat_at=None if silent_for is None else NOW - min(age, silent_for),
-        priority=priority,
-        label=label,
+JOBS = st.builds(
+    lambda age, in_state, silent_for, queue, facts_of: replace(
+        WatchedJob(1, "running", NOW - age, NOW - min(age, in_state), None, 100, "managed", "Q1"),
+        heartbeat_at=None if silent_for is None else NOW - min(age, in_state, silent_for),
         queue_name=queue,
         queue=QUEUES.get(queue, WatchedQueue()),
         **facts_of,
-    )
-    limits = TimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
-    found = False
-    for rule in RULES:
-        wanted = search(rule, state, QUEUES, limits, NOW)
-        before = wanted.before.get(queue, wanted.elsewhere)[label in ("user", "panda")]
-        if state not in rule.states or before is None:
-            continue
-        assert wanted.latest is not None and before <= wanted.latest
-        of_job = replace(rule.when, workflows=(), queue_statuses=(), no_start_for_h=None, not_for_jumbo=False)
-        found |= of_job.holds(facts, NOW) and facts.begin(rule.since) < before
-    assert found == (overdue(facts, limits, NOW) is not None)
+    ),
+    age=AGES,
+    in_state=AGES,
+    silent_for=st.none() | AGES,
+    queue=st.sampled_from([*QUEUES, "GONE"]),
+    facts_of=st.fixed_dictionaries(
+        {name: st.booleans() for name in ("own_stage_out", "producers_gone", "report_waits", "in_job_set", "stays")}
+        | {
+            "status": st.sampled_from(sorted(LIVE)),
+            "priority": st.sampled_from([100, 799, 800, 900]),
+            "label": st.sampled_from(["managed", "user", "panda"]),
+            "job_type": st.sampled_from(["normal", "merge"]),
+        }
+    ),
+)
+OFF = st.sampled_from([None, *(rule.name for rule in RULES)])
+
+
+def limits_without(off: str | None) -> TimeLimits:
+    return TimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
+
+
+@given(facts=JOBS, off=OFF, later=st.integers(1, 24 * 60).map(lambda minutes: minutes * MINUTE))
+def test_no_rule_ends_a_job_before_it_is_asked_again(facts: WatchedJob, off: str | None, later: timedelta) -> None:
+    limits = limits_without(off)
+    if overdue(facts, limits, NOW) is not None:
+        return
+    at = asked_again(facts, limits, NOW)
+    assert NOW <= at <= NOW + LONGEST_UNASKED
+    assert overdue(facts, limits, min(at, NOW + later)) is None
+
+
+@given(facts=JOBS, off=OFF)
+def test_no_rule_ends_a_job_before_it_is_asked_about_for_the_first_time(facts: WatchedJob, off: str | None) -> None:
+    limits = limits_without(off)
+    after_change, after_creation = first_asked(limits, QUEUES.values())[facts.status]
+    if overdue(facts, limits, NOW) is not None:
+        changed, created = NOW - facts.state_changed_at, NOW - facts.created_at
+        assert changed > after_change or (after_creation is not None and created > after_creation)
+
+
+def test_a_job_is_asked_about_when_its_limit_has_passed_or_a_rule_may_have_come_to_hold() -> None:
+    limits = TimeLimits()
+    heard = job("running", 3 * HOUR, heartbeat_at=NOW - HOUR)
+    assert asked_again(heard, limits, NOW) == NOW + HOUR
+    assert asked_again(job("activated", HOUR), limits, NOW) == NOW + DAY, "47 h are left: it is asked once a day"
+    urgent = job("activated", 5 * HOUR, priority=800, queue=WatchedQueue(last_job_start_at=NOW - HOUR))
+    assert asked_again(urgent, limits, NOW) == NOW + HOUR, "then its queue is quiet, unless another job starts"
+    held = job("holding", 5 * HOUR, priority=800, report_waits=True)
+    assert asked_again(held, limits, NOW) == NOW + ASKED_AGAIN
+    assert asked_again(job("sent", DAY, queue=WatchedQueue(status="paused")), limits, NOW) == NOW + LONGEST_UNASKED
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -160,19 +160,9 @@ LIMIT 1) found LEFT JOIN tasks t USING (task_id);
 -- name: asked_of_time_outs
 -- What time-out rules ask about a live job beside its row, and what time it is.
 -- told by: DETAILS
-SELECT orrery_now() AS now,
-       (SELECT w.grace_until FROM watch_runs w
-         WHERE w.watch = CASE WHEN j.status = ANY(:queued::text[]) THEN 'queued_jobs' ELSE 'jobs_with_pilots' END)
-           AS grace_until,
-       t.split_rule ? 'disableReassign' AS stays,
-       EXISTS (SELECT FROM job_reports r WHERE r.job_id = j.job_id AND r.report ->> 'job_sub_status' <> '')
-           AS own_stage_out,
-       orrery_merges_for_nobody(j.job_id, orrery_now()) AS producers_gone,
-       orrery_report_waits(j.task_id, j.job_id) AS report_waits,
-       EXISTS (SELECT FROM job_set_jobs m
-                WHERE m.job_id = j.job_id AND m.sub_status IS NULL
-                  AND (m.role = 'merge' OR m.role = 'consumer' AND j.current_priority >= :es_priority)) AS in_job_set
-  FROM jobs j JOIN tasks t USING (task_id) WHERE j.job_id = :job_id;
+SELECT orrery_now() AS now, (SELECT grace_until FROM watch_runs WHERE watch = 'jobs') AS grace_until,
+       stays, own_stage_out, producers_gone, report_waits, in_job_set
+  FROM orrery_asked_of_job(:job_id, orrery_now(), :es_priority);
 
 -- name: history_of_job
 -- Changes of a job, alone or in a batch, the latest first. Indexes transition_log_entity, transition_log_batches.

@@ -115,8 +115,10 @@ WITH before AS MATERIALIZED (
 UPDATE jobs j SET status = :to_status::text, state_change_time = orrery_now(),
        end_time = coalesce(j.end_time, greatest(orrery_now(), j.state_change_time)),
        error_source = coalesce(j.error_source, :error_source), error_code = coalesce(j.error_code, :error_code::int),
-       error_dialog = coalesce(:error_dialog, j.error_dialog)
-  FROM before b WHERE j.job_id = b.job_id AND j.status = ANY(:allowed::text[])
+       error_dialog = coalesce(:error_dialog, j.error_dialog),
+       deadline_at = orrery_deadline(d.after_change, d.after_creation, j.creation_time)
+  FROM before b LEFT JOIN job_deadlines d ON d.status = :to_status::text
+ WHERE j.job_id = b.job_id AND j.status = ANY(:allowed::text[])
 RETURNING j.job_id, j.task_id, j.chunk_id, j.job_type, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
           j.attempt_number, b.was;
 
