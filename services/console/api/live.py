@@ -29,7 +29,7 @@ STREAM = {**PRIVATE, "X-Accel-Buffering": "no"}
 def routes(console: Console) -> list[Route]:
     async def hints(request: Request) -> Response:
         """Tell a page of its subjects, as long as it is open."""
-        session = console.signing.session_of(request)
+        session = await console.signing.session_of(request)
         told = console.signing.opened_hints(request.query_params.get("of", ""), session) if session else None
         if session is None or told is None:
             return PlainTextResponse("no page of this session asks so\n", 403, PRIVATE)
