@@ -15,6 +15,9 @@ TEST_SERVERS := $(LOCAL) servers --directory .local/test --volatile --
 # One more than the processors of a small machine: some tests wait for servers to start, others compute meanwhile.
 IN_PARALLEL ?= 3
 
+# Compiled modules are kept: dozens of processes are started here, and each would compile a thousand files again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help up scale down status logs demo test chaos night attack lint bench clean
 
 help: ## show this list

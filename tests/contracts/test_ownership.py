@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 
 import pytest
 from sqlglot import exp
@@ -13,10 +14,15 @@ from shared.states.graph import Owner
 from tests.contracts.ownership import GRAPH_OF_TABLE, TABLES
 from tests.contracts.sql_writes import SERVICES, Statement, Write, parsed, statements, writes
 
-ALL = tuple(writes())
 _GRAPHS = {graph.entity: graph for graph in GRAPHS}
 #: the schema `catalogue` belongs to task_definition
 _CATALOGUE = "catalogue."
+
+
+@cache
+def every_write() -> tuple[Write, ...]:
+    """What is written by the statements of all services; read when the first test asks."""
+    return tuple(writes())
 
 
 def test_every_statement_of_every_service_can_be_read() -> None:
@@ -27,7 +33,7 @@ def test_every_statement_of_every_service_can_be_read() -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_writes_only_what_it_owns(service: str) -> None:
-    wrong = [problem(write) for write in ALL if write.service == service]
+    wrong = [problem(write) for write in every_write() if write.service == service]
     assert [text for text in wrong if text] == []
 
 
@@ -50,7 +56,7 @@ def problem(write: Write) -> str | None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_makes_only_its_own_transitions(service: str) -> None:
     wrong = []
-    for write in ALL:
+    for write in every_write():
         if write.service != service or write.column != "status" or write.table not in GRAPH_OF_TABLE:
             continue
         graph = _GRAPHS[GRAPH_OF_TABLE[write.table]]
@@ -62,7 +68,7 @@ def test_a_service_makes_only_its_own_transitions(service: str) -> None:
 
 
 def test_a_service_that_changes_a_status_owns_a_transition_of_that_graph() -> None:
-    for write in ALL:
+    for write in every_write():
         if write.column == "status" and write.table in GRAPH_OF_TABLE:
             graph = _GRAPHS[GRAPH_OF_TABLE[write.table]]
             assert Owner(write.service) in {t.owner for t in graph.transitions}, write.where
@@ -70,7 +76,7 @@ def test_a_service_that_changes_a_status_owns_a_transition_of_that_graph() -> No
 
 def test_whoever_changes_the_state_of_a_job_says_when_time_out_rules_are_asked_about_it() -> None:
     written = defaultdict(set)
-    for write in ALL:
+    for write in every_write():
         if write.table == "jobs" and write.kind == "update":
             written[write.where].add(write.column)
     assert [where for where, columns in written.items() if "status" in columns and "deadline_at" not in columns] == []

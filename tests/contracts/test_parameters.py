@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -22,7 +23,10 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
                 yield name, ast.parse(path.read_text())
 
 
-TREES = dict(modules())
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The modules by name; read when the first test asks."""
+    return dict(modules())
 
 
 def called(tree: ast.Module) -> set[str]:
@@ -37,7 +41,7 @@ def names_used(tree: ast.Module) -> set[str]:
 
 
 def test_the_modules_that_declare_parameters_are_those_that_are_gathered() -> None:
-    declaring = {name for name, tree in TREES.items() if called(tree) & {"Parameter", "job_timeout"}}
+    declaring = {name for name, tree in trees().items() if called(tree) & {"Parameter", "job_timeout"}}
     assert declaring == set(DECLARING_MODULES)
     assert [name for name in DECLARING_MODULES if not list(declared_in(import_module(name)))] == []
 
@@ -46,7 +50,7 @@ def test_every_declaration_in_the_text_of_a_module_is_gathered_from_it() -> None
     for name in DECLARING_MODULES:
         found = list(declared_in(import_module(name)))
         keys = {one.key for one in found}
-        for node in ast.walk(TREES[name]):
+        for node in ast.walk(trees()[name]):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Parameter":
                 given = node.args[1]
                 assert not isinstance(given, ast.Constant) or given.value in keys, f"{name}: {given!r}"
@@ -62,10 +66,10 @@ def test_no_name_is_declared_twice() -> None:
 
 def test_every_declared_parameter_is_read() -> None:
     """A constant is used somewhere; a class whose fields are set by parameters is filled from them."""
-    used = set().union(*(names_used(tree) for tree in TREES.values()))
+    used = set().union(*(names_used(tree) for tree in trees().values()))
     filled = {
         node.args[0].attr if isinstance(node.args[0], ast.Attribute) else node.args[0].id
-        for tree in TREES.values()
+        for tree in trees().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "filled"
         if isinstance(node.args[0], ast.Name | ast.Attribute)
