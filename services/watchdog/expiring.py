@@ -43,7 +43,10 @@ LOOKED_AT = 5000
 
 @dataclass(frozen=True)
 class _Asked:
-    """With what rules are asked in one turn, at one time; `spread`: how what is due after a grace is spread."""
+    """With what rules are asked in one turn, at one time.
+
+    `spread`: what is due after a grace ends within so long.
+    """
 
     now: datetime
     rules: tuple[TimeRule, ...]

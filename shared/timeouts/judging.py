@@ -157,7 +157,7 @@ FirstAsked = tuple[timedelta, timedelta | None]
 def first_asked(
     limits: TimeLimits, queues: Iterable[WatchedQueue], rules: Sequence[TimeRule] = RULES
 ) -> dict[JobStatus, FirstAsked]:
-    """How long jobs may be in each live state before rules are asked about them: the shortest limits at any queue.
+    """How long jobs may be in each live state before rules are asked: the shortest limits at any queue.
 
     A pilot is heard when its job starts, so that a limit for heartbeats counts from the change of state.
     """

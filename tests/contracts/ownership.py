@@ -257,6 +257,8 @@ TABLES: Mapping[str, Table] = {
     "retention_put_off": _whole(WD),
     "retention_sizes": _whole(WD),
     "timeout_rules": _whole(WD),
+    "job_deadlines": _whole(WD),
+    "deadline_basis": _whole(WD),
     "process_locks": Table(inserts=frozenset()),
     **_SHARED,
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Whom a change of rules, parameters or queues concerns: they are asked about before the deadline that they have.
+"""Whom a change of rules, parameters or queues concerns: rules are asked about them at once.
 
-The number of queues or jobs does not matter here: digests of what rules ask are compared.
+Digests of what rules ask are compared, of each state and of each queue.
 """
 
 from __future__ import annotations

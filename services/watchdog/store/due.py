@@ -90,7 +90,10 @@ async def due_jobs(connection: asyncpg.Connection, asked: FactsAsked, before: da
 async def concerned_jobs(
     connection: asyncpg.Connection, asked: FactsAsked, basis: Basis, most: int
 ) -> tuple[int | None, list[WatchedJob]]:
-    """Look at the next `most` jobs by id: the last one, and those whom a change concerns. None: no more follow."""
+    """Look at the next jobs by id: the last of them, and those whom a change concerns.
+
+    None: no more follow.
+    """
     upto = cast("int | None", await SQL.value(connection, "upto_job", after=basis.moved_to, most=most))
     if upto is None:
         return None, []
@@ -140,7 +143,10 @@ _UNKNOWN_QUEUE = WatchedQueue()
 
 @dataclass(frozen=True)
 class FactsAsked:
-    """With what jobs are read: the queues, and until when the jobs that a merge job is for must not have changed."""
+    """With what jobs are read.
+
+    `merges_before`: whoever wrote the input of a merge job has not changed since.
+    """
 
     queues: Mapping[str, WatchedQueue]
     merges_before: datetime
