@@ -6,7 +6,7 @@ One replica at a time, under a lease whose term fences it; `watch_runs` makes ev
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from prometheus_client import Counter
 
@@ -24,6 +24,10 @@ from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
 
 log = logging.getLogger(__name__)
+
+#: what began before a look and was committed after it is seen by the next one
+OVERLAP = timedelta(minutes=2)
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
 #: looks at them itself: a reminder here would only put its `retry_at` off.
@@ -49,7 +53,9 @@ class Watchdog:
         for task_id, status in due:
             reason = f"the time to look at it again has come while {status}"
             work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
-        await store.SQL.run(work.connection, "forget_waiting")
+        # who committed a chunk at the last look is seen now
+        since = EVER if last.at is None else last.at - OVERLAP
+        await store.SQL.run(work.connection, "forget_waiting", since=since)
         more = max(n_released, len(due)) >= store.MOST_TASKS
         if more:
             await store.give_back_turn(work.connection, "tasks", last.at)
@@ -180,13 +186,15 @@ class Watchdog:
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> int:
         """Announce rows of this kind again; how many: all of them or, if one cannot be, none."""
         age_s = self._limits.age_s(kind.age)
-        rows = await sweep_store.due_for_sweep(
-            work.connection,
-            kind.kind,
-            before=work.now - timedelta(seconds=age_s),
-            age_s=age_s,
-            most=kind.most,
-        )
+        before = work.now - timedelta(seconds=age_s)
+        if kind.by_time:
+            rows = await sweep_store.due_lately(
+                work.connection, kind.kind, before=before, age_s=age_s, most=kind.most, overlap=OVERLAP
+            )
+        else:
+            rows = await sweep_store.due_for_sweep(
+                work.connection, kind.kind, before=before, age_s=age_s, most=kind.most
+            )
         events = list(kind.build(rows, work.now))
         if rows:
             log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))

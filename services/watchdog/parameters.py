@@ -19,7 +19,7 @@ COMPONENT = "watchdog"
 #: labels that tasks carry
 _LABELS = ("managed", "user", "panda", "prod_test", "ptest", "rc_test", "test")
 
-SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 60.0, "s", "until work whose state did not change is announced again")
+SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 35.0, "s", "until work whose state did not change is announced again")
 WAIT_FOR_PICKED_S = Parameter(COMPONENT, "WAIT_FOR_PICKED_S", 1800.0, "s", "until a chunk that rests is taken back")
 WAIT_FOR_ACHIEVED_S = Parameter(COMPONENT, "WAIT_FOR_ACHIEVED_S", 3600.0, "s", "until a task at its goal is finished")
 WAIT_FOR_PAUSED_S = Parameter(
@@ -53,7 +53,7 @@ class Periods:
         Parameter(COMPONENT, "THROTTLE_EVERY_ATTEMPTS", 5.0, "attempts", "that throttle a task; 0: never"), int
     )
     remind_again_s: float = set_by(_every("REMIND_AGAIN_S", 600.0, "between two reminders of the same task", 1), float)
-    sweep_period_s: float = set_by(_every("SWEEP_PERIOD_S", 30.0, "between looks for work whose event was lost"), float)
+    sweep_period_s: float = set_by(_every("SWEEP_PERIOD_S", 20.0, "between looks for work whose event was lost"), float)
     retention_period_s: float = set_by(
         _every("RETENTION_PERIOD_S", 300.0, "between looks for what is older than it may be"), float
     )

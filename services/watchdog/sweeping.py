@@ -43,13 +43,15 @@ Build = Callable[[Rows, datetime], Iterable[Event]]
 class Sweep:
     """One kind: the query of `sweeps.sql` that finds its rows, the events that tell of them, their age.
 
-    Rows are found from that age on.
+    Rows are found from that age on. `by_time`: what is not stuck when it has the age never is, so that each row is
+    looked at once, by its time, and again only if it was stuck.
     """
 
     kind: str
     build: Build
     age: Parameter[float] = SWEEP_AGE_S
     most: int = 1000
+    by_time: bool = False
 
 
 def _in_events(ids: Iterable[int]) -> Iterable[tuple[int, ...]]:
@@ -206,10 +208,10 @@ SWEEPS: tuple[Sweep, ...] = (
     Sweep("stale_chunks", _stale, WAIT_FOR_PICKED_S),
     Sweep("defined_jobs", _defined, most=5000),
     Sweep("holding_jobs", _holding, most=5000),
-    Sweep("unmerged_jobs", _unmerged, most=5000),
+    Sweep("unmerged_jobs", _unmerged, most=5000, by_time=True),
     Sweep("uncounted_jobs", _uncounted, most=5000),
     Sweep("requested_transfers", _requested, most=5000),
-    Sweep("moved_jobs", _moved, most=5000),
+    Sweep("moved_jobs", _moved, most=5000, by_time=True),
     Sweep("prepared_tasks", _prepared),
     Sweep("leaving_tasks", _leaving),
     Sweep("paused_tasks", _paused),

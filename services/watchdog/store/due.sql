@@ -246,11 +246,13 @@ UPDATE tasks SET retry_at = orrery_now() + make_interval(secs => :again_s), modi
 RETURNING task_id, status;
 
 -- name: forget_waiting
--- A task that had jobs made of a chunk since it first waited starts to wait anew.
+-- A task that had jobs made of a chunk since it first waited starts to wait anew. Begins with the chunks that ended since
+-- the last look. Index chunks_used.
 UPDATE tasks t SET frozen_time = NULL
- WHERE t.frozen_time IS NOT NULL AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending')
-   AND EXISTS (SELECT FROM chunks c
-                WHERE c.task_id = t.task_id AND c.status = 'used' AND c.n_jobs > 0 AND c.ended_at > t.frozen_time);
+  FROM (SELECT task_id, max(ended_at) AS ended_at FROM chunks
+         WHERE status = 'used' AND n_jobs > 0 AND ended_at > :since::timestamptz GROUP BY task_id) c
+ WHERE t.task_id = c.task_id AND t.frozen_time < c.ended_at
+   AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending');
 
 -- name: throttle_candidates
 -- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No

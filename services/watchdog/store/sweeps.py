@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
@@ -11,24 +13,46 @@ from shared.db.queries import Queries
 SQL = Queries.beside(__file__)
 
 # Rows in a condition for longer than the age, whose last announcement is 1, 2, 4 ... 64 ages ago; a row that came into
-# the condition after its mark was made is new.
+# the condition after its mark was made is new. The parameters of the query come last.
 _DUE = """
 WITH found AS ({query})
 SELECT f.*, CASE WHEN m.swept_at >= f.since THEN m.times + 1 ELSE 1 END AS times_swept
-  FROM found f LEFT JOIN sweep_marks m ON m.kind = $2 AND m.entity_id = f.entity_id
+  FROM found f LEFT JOIN sweep_marks m ON m.kind = $1 AND m.entity_id = f.entity_id
  WHERE m.entity_id IS NULL OR m.swept_at < f.since
-    OR m.swept_at + make_interval(secs => $3::float8 * 2 ^ least(m.times, 6)) <= orrery_now()
+    OR m.swept_at + make_interval(secs => $2::float8 * 2 ^ least(m.times, 6)) <= orrery_now()
  ORDER BY f.since, f.entity_id
- LIMIT $4
+ LIMIT $3
 """
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def due_for_sweep(
     connection: asyncpg.Connection, kind: str, *, before: datetime, age_s: float, most: int
 ) -> list[asyncpg.Record]:
     """Mark the rows of the kind's query that are due to be announced (again), and give them."""
-    sql = _DUE.format(query=SQL.text(kind))
-    rows = await connection.fetch(sql, before, kind, float(age_s), most)
+    return await _due(connection, kind, [before], age_s, most)
+
+
+async def due_lately(
+    connection: asyncpg.Connection, kind: str, *, before: datetime, age_s: float, most: int, overlap: timedelta
+) -> list[asyncpg.Record]:
+    """As due_for_sweep, of rows that came into their condition since the last sweep, and of those that were stuck."""
+    until: datetime | None = await SQL.value(connection, "swept_until", kind=kind)
+    since = EVER if until is None else min(until, before) - overlap
+    marked = await SQL.rows(connection, "marks_due", kind=kind, age_s=float(age_s), most=most)
+    given = {"before": before, "since": since, "marked": [row["entity_id"] for row in marked]}
+    found = await _due(connection, kind, [given[name] for name in SQL.parameters(kind)], age_s, most)
+    if len(found) < most:
+        await SQL.run(connection, "note_swept_until", kind=kind, before=before)
+    return found
+
+
+async def _due(
+    connection: asyncpg.Connection, kind: str, arguments: Sequence[object], age_s: float, most: int
+) -> list[asyncpg.Record]:
+    query = re.sub(r"\$(\d+)", lambda found: f"${int(found[1]) + 3}", SQL.text(kind))
+    sql = _DUE.format(query=query)
+    rows: list[asyncpg.Record] = await connection.fetch(sql, kind, float(age_s), most, *arguments)
     if rows:
         await SQL.run(
             connection,

@@ -51,12 +51,13 @@ SELECT task_id AS entity_id, state_change_time AS since, task_id, status FROM ta
  WHERE status IN ('prepared', 'passed') AND state_change_time < :before;
 
 -- name: leaving_tasks
--- Tasks that a command ends, with what they still have at work.
+-- Tasks that a command ends, with what they still have at work: as many jobs as are counted, it is told that there are some.
 SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status,
        coalesce((t.command_details ->> 'soft')::boolean, true) AS soft, n.live_jobs, f.*
   FROM tasks t
   CROSS JOIN LATERAL (
-       SELECT (SELECT count(*) FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL)
+       SELECT (SELECT count(*) FROM (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL
+                                      LIMIT 100) counted)
             + (SELECT count(*) FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered') AS live_jobs) n
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(d.n_files_finished), 0)::bigint AS files_finished,
@@ -85,9 +86,12 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
 
 -- name: resumed_tasks
 -- Jobs held back although their task goes on: they were throttled while the command to resume was on its way. Those of
--- analysis may be over the cap of their user, so that only job dispatch, which counts them, lets them go on.
+-- analysis may be over the cap of their user, so that only job dispatch, which counts them, lets them go on. Begins with
+-- the users who have throttled jobs, as the statistics count them. Indexes tasks_of_live_users, jobs_task.
+WITH holders AS MATERIALIZED (
+    SELECT user_name, vo FROM queue_statistics WHERE status = 'throttled' GROUP BY user_name, vo HAVING sum(n_jobs) > 0)
 SELECT t.task_id AS entity_id, job.state_change_time AS since, t.task_id, t.status
-  FROM tasks t
+  FROM holders h JOIN tasks t ON t.user_name = h.user_name AND coalesce(t.vo, '') = h.vo
   CROSS JOIN LATERAL (SELECT j.state_change_time FROM jobs j
                        WHERE j.task_id = t.task_id AND j.status = 'throttled' AND j.state_change_time < :before
                        LIMIT 1) job
@@ -125,8 +129,10 @@ SELECT job_id AS entity_id, state_change_time AS since, job_id FROM jobs
 
 -- name: unmerged_jobs
 -- The outputs of a merging job become mergeable at once, and a job of a job set is looked at; if not, nobody heard of it.
+-- Indexes jobs_passing, jobs_pkey.
 SELECT j.job_id AS entity_id, j.state_change_time AS since, j.job_id FROM jobs j
  WHERE j.status = 'merging' AND j.state_change_time < :before
+   AND (j.state_change_time >= :since OR j.job_id = ANY(:marked::bigint[]))
    AND (EXISTS (SELECT FROM task_files f WHERE f.out_job_id = j.job_id AND f.status IN ('running', 'defined')
                                            AND f.type IN ('trn_output', 'trn_log'))
         OR EXISTS (SELECT FROM job_set_jobs m
@@ -144,10 +150,15 @@ SELECT transfer_id AS entity_id, requested_at AS since, transfer_id FROM transfe
  WHERE status = 'requested' AND requested_at < :before;
 
 -- name: moved_jobs
--- All transfers of the job ended, and it still waits for them.
+-- All transfers of the job ended, and it still waits for them. Begins with the transfers. Indexes transfers_ended,
+-- transfers_job, jobs_pkey.
+WITH ended AS MATERIALIZED (
+    SELECT DISTINCT job_id FROM transfers
+     WHERE completed_at < :before AND status IN ('done', 'failed')
+       AND (completed_at >= :since OR job_id = ANY(:marked::bigint[])))
 SELECT j.job_id AS entity_id, max(x.completed_at) AS since, j.job_id, array_agg(x.transfer_id) AS transfer_ids,
        bool_or(x.status = 'failed') AS failed
-  FROM jobs j JOIN transfers x
+  FROM ended e JOIN jobs j USING (job_id) JOIN transfers x
     ON x.job_id = j.job_id AND x.direction = CASE j.status WHEN 'assigned' THEN 'input' ELSE 'output' END
  WHERE j.status IN ('assigned', 'transferring') AND j.state_change_time < :before
  GROUP BY j.job_id
@@ -196,6 +207,22 @@ ON CONFLICT (kind, entity_id) DO UPDATE SET times = excluded.times, swept_at = e
 UPDATE tasks SET rescue_time = orrery_now()
  WHERE task_id IN (SELECT task_id FROM tasks WHERE task_id = ANY(:task_ids::bigint[])
                     ORDER BY task_id FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: swept_until
+-- Up to which time rows of a kind were looked at.
+SELECT last_run_at FROM watch_runs WHERE watch = 'sweep ' || :kind;
+
+-- name: note_swept_until
+-- Rows of a kind up to this time were looked at.
+INSERT INTO watch_runs (watch, last_run_at) VALUES ('sweep ' || :kind, :before)
+ON CONFLICT (watch) DO UPDATE SET last_run_at = excluded.last_run_at;
+
+-- name: marks_due
+-- Rows of a kind that were announced and are to be announced again unless they went on, the longest ago first. By primary
+-- key.
+SELECT entity_id FROM sweep_marks
+ WHERE kind = :kind AND swept_at + make_interval(secs => :age_s::float8 * 2 ^ least(times, 6)) <= orrery_now()
+ ORDER BY swept_at LIMIT :most;
 
 -- name: forget_marks
 -- Marks that are older than any wait between two announcements. Index sweep_marks_old.

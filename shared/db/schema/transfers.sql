@@ -24,6 +24,7 @@ CREATE TABLE transfers (
 );
 CREATE INDEX transfers_requested ON transfers (requested_at) WHERE status = 'requested';
 CREATE INDEX transfers_due ON transfers (due_at) WHERE status = 'active';
+CREATE INDEX transfers_ended ON transfers (completed_at) WHERE status IN ('done', 'failed');
 CREATE INDEX transfers_job ON transfers (job_id);
 CREATE INDEX transfers_of_request ON transfers (request_id) WHERE request_id IS NOT NULL;
 

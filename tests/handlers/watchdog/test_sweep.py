@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from services.watchdog import sweeping as sweeps
+from services.watchdog.app import TICK_S
 from services.watchdog.sweeping import SWEEPS, Sweep
 from shared.events import (
     ChunkOffered,
@@ -102,6 +103,8 @@ async def resumed_task_with_a_throttled_job(
     await rows.job(connection, paused, status="throttled", state_change_time=OLD)
     of_a_capped_user = await rows.task(connection, status="running", task_type="anal", state_change_time=START)
     await rows.job(connection, of_a_capped_user, status="throttled", state_change_time=OLD)
+    counted = {"queue": "Q1", "resource_type": "SCORE", "gshare": "MC", "user_name": "alice", "vo": "demo"}
+    await rows.insert(connection, "queue_statistics", {**counted, "status": "throttled", "n_jobs": 3, "n_cores": 3})
     return [(TaskCommanded, {"task_id": task, "command": "resume"})]
 
 
@@ -286,6 +289,7 @@ async def test_a_row_that_waits_for_an_event_is_announced_again(
 async def test_a_young_row_is_left_alone_and_an_old_one_waits_longer_each_time(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
+    await stage.set("SWEEP_AGE_S", 60.0)
     await rows.task(connection, status="registered", state_change_time=START)
     announced_at = []
     for minute in range(40):
@@ -338,3 +342,38 @@ async def test_a_sweep_that_fails_stops_no_other(
     assert isinstance(event, TaskPrepared) and event.task_id == prepared
     assert "sweep of registered_tasks failed: ValueError: a row that nobody foresaw" in caplog.text
     assert await stage.value("SELECT count(*) FROM sweep_marks WHERE kind = 'registered_tasks'") == 0
+
+
+async def test_work_whose_event_was_lost_goes_on_within_60_s(stage: Stage, connection: asyncpg.Connection) -> None:
+    await stage.run(stage.watchdog.sweep)
+    stage.clock.forward(seconds=1)
+    await rows.task(connection, status="registered", state_change_time=stage.clock.now)
+    stuck_at = stage.clock.now
+    while not await stage.run(stage.watchdog.sweep):
+        stage.clock.forward(seconds=TICK_S)
+    assert timedelta(seconds=35) <= stage.clock.now - stuck_at <= timedelta(seconds=60)
+
+
+async def test_rows_that_were_not_stuck_at_their_time_are_not_looked_at_again(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    async def merging() -> list[int]:
+        events = await stage.run(stage.watchdog.sweep)
+        return [job_id for event in events if isinstance(event, JobsMerging) for job_id in event.job_ids]
+
+    task = await rows.task(connection)
+    first = await rows.job(connection, task, status="merging", state_change_time=START - timedelta(minutes=10))
+    data = await rows.dataset(connection, task, type="trn_output")
+    await rows.file(connection, task, data, type="trn_output", out_job_id=first, status="ready")
+    assert await merging() == []
+    await rows.change(connection, "UPDATE task_files SET status = 'running'")
+    stage.clock.forward(minutes=10)
+    assert await merging() == [], "its outputs were mergeable in time: that cannot be undone"
+    late = await rows.job(connection, task, status="merging", state_change_time=stage.clock.now)
+    await rows.file(connection, task, data, type="trn_output", out_job_id=late, status="running")
+    minutes = []
+    for minute in range(8):
+        stage.clock.forward(minutes=1)
+        if await merging() == [late]:
+            minutes.append(minute)
+    assert minutes == [0, 2, 5], "what was stuck is said again at growing intervals"
