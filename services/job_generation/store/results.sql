@@ -94,8 +94,9 @@ WITH found AS MATERIALIZED (
            checksum = coalesce('ad:' || (e.told ->> 'adler32'), f.checksum),
            fsize = CASE WHEN e.told IS NULL THEN f.fsize
                         ELSE trunc(coalesce(nullif(e.told ->> 'fsize', ''), '0')::numeric)::bigint END
-      FROM found e JOIN held USING (file_id)
+      FROM found e
      WHERE f.file_id = e.file_id AND f.status = e.was AND (e.is_output OR f.job_id = e.job_id)
+       AND (SELECT count(*) FROM held) > 0
     RETURNING f.file_id, f.task_id, f.dataset_id, f.type, e.was, f.status, coalesce(f.n_events, 0) AS n_events)
 SELECT task_id, dataset_id, type, was, status, count(*) AS n_files, sum(n_events)::bigint AS n_events,
        array_agg(file_id) AS ids
