@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
@@ -30,8 +30,49 @@ from services.job_generation.throttle.waking import causes_of_share
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered
+from shared.task.in_effect import SplitRules
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
+
+
+@dataclass
+class Supply:
+    """Input of a task that may be picked: `n_more` chunks of it may be open, besides those that are (`busy`)."""
+
+    datasets: list[Dataset]
+    rules: SplitRules
+    scouts: bool
+    limits: GenerationParameters
+    n_more: int
+    busy: set[tuple[int, int | None]]
+    raised: Mapping[int, Sequence[int]]
+    awaited: Collection[int]
+    typical_files: int | None
+
+    def next(self, max_jobs: int) -> Pick | None:
+        """What the next chunk of at most so many jobs takes."""
+        if self.n_more <= 0:
+            return None
+        return next_pick(
+            self.datasets,
+            self.rules,
+            scouts=self.scouts,
+            max_files=self.limits.files_of_chunk,
+            max_jobs=max_jobs,
+            busy=frozenset(self.busy),
+            raised=self.raised,
+            awaited=self.awaited,
+            typical_files=self.typical_files,
+        )
+
+    def picked(self, pick: Pick, n_files: int) -> None:
+        """Note that a chunk was made of so many files; without any there is none."""
+        self.busy.add((pick.dataset_id, pick.ram_mb))
+        self.n_more -= n_files > 0
+        self.datasets = [
+            replace(one, n_files_used=one.n_files_used + n_files) if one.dataset_id == pick.dataset_id else one
+            for one in self.datasets
+        ]
 
 
 class Offering:
@@ -56,11 +97,14 @@ class Offering:
         open_input = [dataset.dataset_id for dataset in datasets if has_open_input(dataset)]
         if not open_input or not await store_units.has_ready(work, open_input):
             return 0
+        supply = await self._supply(work, task, datasets, limits, scouts=scouts, force=force)
+        if not force and supply.next(limits.jobs_of_chunk) is None:
+            return 0  # the gate is not held in vain: more follows when what is in a chunk comes back
         gates = await self._gating.hold(work, task)
         gate, decision = tightest([(one, await self._at(work, one, task, force=force)) for one in gates])
         n_offered = 0
         if decision.passes:
-            n_offered = await self._pick_all(work, task, datasets, limits, gates, decision, scouts=scouts, force=force)
+            n_offered = await self._pick_all(work, task, supply, gates, decision)
         for one in gates:
             await self._gating.leave(work, one, task, was_served=n_offered > 0)
         if not decision.passes:
@@ -109,51 +153,43 @@ class Offering:
             datasets = await store.datasets(work, task.task_id)
         return datasets, scouts
 
-    async def _pick_all(
+    async def _supply(
         self,
         work: UnitOfWork,
         task: Task,
         datasets: Sequence[Dataset],
         limits: GenerationParameters,
-        gates: Sequence[HeldGate],
-        decision: ThrottleDecision,
         *,
         scouts: bool,
         force: bool,
-    ) -> int:
+    ) -> Supply:
+        """What may be picked of a task now, whatever its gates say."""
         chunks = await store.open_chunks(work, task.task_id)
         busy = {
             (chunk.dataset_id or 0, chunk.ram_mb) for chunk in chunks if not self._kinds.job(chunk.kind).reads_outputs
         }
-        n_open, n_offered = len(busy), 0
+        n_more = limits.open_chunks_of_task - len(busy)
         raised = await store_units.raised_memory(work, task, [one.dataset_id for one in datasets if one.is_master])
         if raised and not force:
             busy |= await store_units.held_memory(work, task.task_id)
         awaited = await self._awaited(work, task, datasets)
-        while n_open + n_offered < limits.open_chunks_of_task and decision.passes:
-            max_jobs = max(1, min(limits.jobs_of_chunk, decision.max_jobs))
-            pick = next_pick(
-                datasets,
-                task.rules,
-                scouts=scouts,
-                max_files=limits.files_of_chunk,
-                max_jobs=max_jobs,
-                busy=frozenset(busy),
-                raised=raised,
-                awaited=awaited,
-                typical_files=typical_files(self._parameters, task),
-            )
+        typical = typical_files(self._parameters, task)
+        return Supply(list(datasets), task.rules, scouts, limits, n_more, busy, raised, awaited, typical)
+
+    async def _pick_all(
+        self, work: UnitOfWork, task: Task, supply: Supply, gates: Sequence[HeldGate], decision: ThrottleDecision
+    ) -> int:
+        n_offered = 0
+        while decision.passes:
+            max_jobs = max(1, min(supply.limits.jobs_of_chunk, decision.max_jobs))
+            pick = supply.next(max_jobs)
             if pick is None:
                 break
-            busy.add((pick.dataset_id, pick.ram_mb))
             n_files = await self._pick(work, task, pick, max_jobs)
+            supply.picked(pick, n_files)
             for gate in gates:
                 gate.offered(min(max_jobs, n_files))
             n_offered += n_files > 0
-            datasets = [
-                replace(one, n_files_used=one.n_files_used + n_files) if one.dataset_id == pick.dataset_id else one
-                for one in datasets
-            ]
             _, decision = tightest([(gate, await self._gating.decide(work, gate, task)) for gate in gates])
         return n_offered
 

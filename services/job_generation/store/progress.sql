@@ -16,7 +16,8 @@ UPDATE dirty_tasks SET told_at = orrery_now() WHERE dirty_id IN (
 RETURNING task_id;
 
 -- name: progress_of_tasks
--- How far tasks are, and whether input of theirs may be taken, is all processed, or their needs are to be measured.
+-- How far tasks are, and whether input of theirs may be taken, is all processed, or their needs are to be measured. Input
+-- of a dataset of which an ordinary chunk is offered is taken when that has come back, of a task that waits at its time.
 -- Live jobs, and ended ones that were not counted, are counted up to a number. Indexes task_datasets_task, jobs_task,
 -- jobs_unapplied, chunks_task.
 SELECT t.task_id, t.status, t.split_rule, t.event_service, d.files_finished, d.files_failed, d.files_total,
@@ -33,10 +34,13 @@ SELECT t.task_id, t.status, t.split_rule, t.event_service, d.files_finished, d.f
               coalesce(sum(n_files_failed), 0)::bigint AS files_failed, coalesce(sum(n_files), 0)::bigint AS files_total,
               coalesce(bool_or(n_files_to_be_used < n_files OR status = 'ready'
                                AND (n_files > n_files_used
+                                    AND (t.retry_at IS NULL OR t.retry_at <= orrery_now())
+                                    AND NOT EXISTS (SELECT FROM chunks c
+                                                     WHERE c.task_id = d.task_id AND c.status = 'offered'
+                                                       AND c.dataset_id = d.dataset_id AND c.ram_mb IS NULL)
                                     OR n_files > 0 AND n_files <= n_files_finished AND state IS DISTINCT FROM 'open')),
                        false) AS has_work
-         FROM task_datasets
-        WHERE task_id = t.task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND type <> 'pp_input'
-           AND status <> 'removed'
+         FROM task_datasets d
+        WHERE task_id = t.task_id AND type IN ('input', 'pseudo_input') AND status <> 'removed'
           AND (master_id IS NULL OR master_id = dataset_id)) d
  WHERE t.task_id = ANY(:task_ids::bigint[]) ORDER BY t.task_id;
