@@ -119,7 +119,9 @@ class Collector:
             for one in batch:
                 _settle(one, None)
             raise
-        self._bound(time.monotonic() - started)
+        took_s = time.monotonic() - started
+        self._bound(took_s)
+        self._pace.took(took_s)
         for one, outcome in zip(batch, outcomes or (), strict=outcomes is not None):
             _settle(one, outcome)
         if outcomes is None:

@@ -48,3 +48,14 @@ def test_who_may_not_wait_never_does() -> None:
     clock = Clock()
     pace = Pace(0.0, worth=2, now=clock)
     assert pace.left_s(arrive(pace, clock, 100, every_s=0.0)) == 0.0
+
+
+def test_after_something_that_took_long_many_arrivals_wait_longer_up_to_a_limit() -> None:
+    clock = Clock()
+    pace = Pace(0.1, worth=2, now=clock)
+    for took_s, wait_s in ((0.01, 0.1), (0.06, 0.18), (2.0, 0.4), (0.0, 0.1)):
+        pace.took(took_s)
+        assert pace.left_s(arrive(pace, clock, 30, every_s=0.04)) == pytest.approx(wait_s)
+    clock.at += 1.1
+    pace.took(2.0)
+    assert pace.left_s(pace.arrived()) == 0.0
