@@ -1,4 +1,4 @@
-"""Decides again about a chunk as if a number were another one: what if? Nothing is stored, and nothing follows.
+"""Decides again about a chunk as if a number were another one; nothing is stored.
 
 It is decided twice on the world of now, with what is and with what is supposed, by the same seed: what differs is what
 the numbers do.
@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 
 from services.job_brokerage.loading import ChunkLoading, FindPolicy, policy_of
+from services.job_brokerage.policy.kinds import kind_of
 from services.job_brokerage.store import chunks as store
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
@@ -36,8 +37,6 @@ NUMBERS: Mapping[str, Sequence[str]] = {
     "disk_io": ("disk_io",),
     "priority": ("current_priority", "chunk_priority"),
 }
-#: those of merge jobs are others
-OF_MERGING = {"core_count": ("merge_core_count",), "ram_count": ("merge_ram_count",)}
 UNITS = ("ram_unit", "cpu_time_unit", "out_disk_unit", "work_disk_unit", "io_intensity_unit", "disk_io_unit")
 
 
@@ -100,7 +99,8 @@ class Supposing:
 
 
 def _columns_of(row: Mapping[str, Any], name: str) -> Sequence[str]:
-    return OF_MERGING.get(name, NUMBERS[name]) if row["kind"] == "merge" else NUMBERS[name]
+    own = kind_of(row).own_columns
+    return [own.get(column, column) for column in NUMBERS[name]]
 
 
 def _with(row: Mapping[str, Any], numbers: Mapping[str, float]) -> Mapping[str, Any]:

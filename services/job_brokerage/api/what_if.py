@@ -1,4 +1,4 @@
-"""HTTP: what would be decided about a chunk if a number were another one. For whom the task is told in full."""
+"""HTTP: what if? Told to whom the task is told in full."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from services.job_brokerage.supposing import NUMBERS, Supposing
 from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
+from shared.model.whole_numbers import LARGEST_INT8
 from shared.web.envelope import NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.problems import WrongRequest
@@ -19,7 +20,7 @@ from shared.web.values import Id, MaybeId
 Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 MOST_SUPPOSED = 20
 Supposed = Annotated[list[str] | None, Query(max_length=MOST_SUPPOSED)]
-Seed = Annotated[int, Query(ge=0, lt=2**63)]
+Seed = Annotated[int, Query(ge=0, le=LARGEST_INT8)]
 MOST_CHARACTERS, MOST = 300, 1e15
 
 
@@ -36,7 +37,7 @@ def what_if_routes(database: Database, supposing: Supposing) -> APIRouter:
         parameter: Supposed = None,
         seed: Seed = 0,
     ) -> Response:
-        """Decide again about a chunk, else the last one, with what is and with what is supposed; store nothing.
+        """Decide again about a chunk, else the last one, with what is and with what is supposed.
 
         `number`: NAME=VALUE of the task, in its own unit; `parameter`: COMPONENT.KEY=VALUE. Data: both outcomes, and
         the queues about which they differ.

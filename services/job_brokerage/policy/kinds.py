@@ -25,6 +25,8 @@ class KindOfChunk:
 
     is_scout = False
     is_merge = False
+    #: columns of the task that its jobs have instead of those of others
+    own_columns: Mapping[str, str] = {}
 
     def needs(self, row: Row) -> WorkNeeds:
         """What a job asks of a queue."""
@@ -70,6 +72,7 @@ class MergeChunk(KindOfChunk):
     """Outputs that are merged where they are."""
 
     is_merge = True
+    own_columns: Mapping[str, str] = {"core_count": "merge_core_count", "ram_count": "merge_ram_count"}
 
     def needs(self, row: Row) -> WorkNeeds:
         """Merging has needs of its own."""

@@ -24,7 +24,7 @@ KEPT_DAYS = 7
 async def chunk_with_task(
     connection: asyncpg.Connection, chunk_id: int, *, must_wait: bool = True
 ) -> Mapping[str, Any] | None:
-    """Read the chunk with its task; None if there is none, or if it must wait for queues and no longer does."""
+    """Read the chunk with its task; None if there is none, or if it must wait and does not."""
     row = await SQL.row(connection, "chunk_with_task", chunk_id=chunk_id, must_wait=must_wait)
     return None if row is None else dict(row)
 

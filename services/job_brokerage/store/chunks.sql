@@ -28,6 +28,7 @@ SELECT chunk_id FROM chunks WHERE task_id = :task_id ORDER BY chunk_id DESC LIMI
 
 -- name: live_adverts
 -- Advertisements of sites that are still believed.
+-- told by: DETAILS
 SELECT site, max_jobs, max_submitting_jobs, current_jobs, current_submitting_jobs, current_matches, requirements,
        advertisement, expires_at
 FROM site_adverts WHERE expires_at > orrery_now() ORDER BY site;
