@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from services.console.api import commands, home, jobs, live, queues, shares, system, task, tasks, what_if
+from services.console.api import bulk, commands, home, jobs, live, queues, shares, system, task, tasks, what_if
 from services.console.api.session import SessionRoutes
 from services.console.api.visits import SEARCH_HINT, Console
 from services.console.asking import open_client
@@ -30,7 +30,7 @@ from shared.cache import NullCache, RedisCache
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
-SUBJECTS = (home, tasks, task, commands, jobs, queues, shares, system, live, what_if)
+SUBJECTS = (home, bulk, tasks, task, commands, jobs, queues, shares, system, live, what_if)
 SMALLEST_PACKED_BYTES = 500
 
 
@@ -43,7 +43,7 @@ def build(context: Context) -> Service:
 def service_of(
     settings: ConsoleSettings, http: httpx.AsyncClient | None = None, clock: Callable[[], float] = time.time
 ) -> Service:
-    """The console, which needs neither database nor bus; without the bus pages ask again from time to time.
+    """The console, which needs neither database nor bus; without the bus there are no hints.
 
     `http`: what calls the API, instead of its own client.
     """

@@ -155,7 +155,7 @@ class Signing:
             raise ForgedForm("this form is not of a page that you opened here, or is too old: open the page again")
 
     def hints_word(self, session: Session, content: Mapping[str, Any]) -> str:
-        """What a page brings to be told of changes: of what this session was told in full, and of nothing else."""
+        """What a page brings to be told of changes: of what its session was told in full."""
         return self._seals.seal(content, HINTS, session.session_id)
 
     def opened_hints(self, word: str, session: Session) -> dict[str, Any] | None:

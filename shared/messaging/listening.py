@@ -1,4 +1,4 @@
-"""Hears news without a database, as long as the bus is there; what was missed meanwhile is said, not made up for."""
+"""Hears news without a database, as long as the bus is there; says when some may have been missed."""
 
 from __future__ import annotations
 

@@ -134,6 +134,10 @@ CALLS: Mapping[str, Call] = {
     # reading tasks
     "GET /api/v1/task/get_status": Call(_task),
     "GET /api/v1/task/get_commands": Call(_task),
+    "GET /api/v1/task/preview_command": Call(
+        lambda victim: {"command": "kill", "task_ids": victim.task_id},
+        silent="a task that is not told is one that is not found",
+    ),
     "GET /api/v1/task/get_details": Call(lambda victim: {**_task(victim), "include_parameters": True}),
     "GET /api/v1/task/get_detailed_info": Call(_task),
     "GET /api/v1/task/get_parent_detailed_info": Call(_task, fenced="the task has no parent"),

@@ -8,6 +8,7 @@
 `task`         one task: state and progress, why it waits, its decisions, its time
 `what_if`      a decision about a task, made again with other numbers
 `commands`     commands on a task: what each would do, and the form that gives it
+`bulk`         one command on several tasks, or the kill of several jobs: first what it hits
 `jobs`         the list of jobs, one job, and its kill
 `queues`       queues, one queue, and its cordon
 `shares`       the tree of shares, and one of them

@@ -1,4 +1,7 @@
-"""Commands on a task: what each would do, said before it is given, and the form that gives it."""
+"""Commands on a task: what each would do, said before it is given, and the form that gives it.
+
+`bulk` gives one to several.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ async def preview(visit: Visit) -> Page:
     command = await _command(visit)
     task = await visit.api.get("task/get_details", task_id=task_id)
     data = {"command": command, "task": {name: task.get(name) for name in ("task_name", "status", "jobs", "files")}}
-    shown = {"task_id": task_id, "tab": "overview", "inputs": _inputs(command)}
+    shown = {"task_id": task_id, "tab": "overview", "inputs": inputs_of(command)}
     verb = f"orrery {command['verb']} {task_id}"
     return Page("command.html", f"Task {task_id}: {command['verb']}", verb, data, shown=shown)
 
@@ -37,7 +40,7 @@ async def give(visit: Visit, fields: Mapping[str, str]) -> Done:
     """Give the command, and say what became of it with the task."""
     task_id = visit.id("task_id")
     command = await _command(visit)
-    body: dict[str, Any] = {"task_id": task_id, **_given(command, fields)}
+    body: dict[str, Any] = {"task_id": task_id, **given_in(command, fields)}
     if reason := fields.get("reason", "").strip():
         body["reason"] = reason
     answer = await visit.api.post(f"task/{command['path']}", body)
@@ -53,14 +56,14 @@ async def _command(visit: Visit) -> dict[str, Any]:
     return found
 
 
-def _inputs(command: Mapping[str, Any]) -> list[dict[str, Any]]:
+def inputs_of(command: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for one in command["takes"] if (command["name"], one["name"]) not in NOT_OFFERED]
 
 
-def _given(command: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def given_in(command: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
     """The body of the request; what was left empty is left out. Raises Refused."""
     body: dict[str, Any] = {}
-    for one in _inputs(command):
+    for one in inputs_of(command):
         name, text = one["name"], fields.get(one["name"], "").strip()
         if one["kind"] == "flag":
             body[name] = (not text) if one["inverted"] else bool(text)

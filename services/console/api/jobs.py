@@ -46,7 +46,7 @@ async def jobs(visit: Visit) -> Page:
     older = rows[ROWS - 1]["job_id"] if len(rows) > ROWS else None
     shown_rows = rows[:ROWS]
     data = {"q": wanted.text, "jobs": shown_rows, "older": older, "wrong": wanted.wrong}
-    shown = {"words": JOBS, "before": before}
+    shown = {"words": JOBS, "before": before, "over": FINAL}
     return Page("jobs.html", "Jobs", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
                 about=[subjects.job(one["job_id"]) for one in shown_rows if WITHHELD not in one],
                 is_list=True)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Hints for open pages: an event stream that says when to ask again, for who was told what the page is about."""
+"""Hints for open pages: an event stream that says when to ask again."""
 
 from __future__ import annotations
 

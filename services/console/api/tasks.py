@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.routing import Route
 
+from services.console.api.bulk import OFFERED
 from services.console.api.visits import Console, Visit
 from services.console.policy import subjects
 from services.console.policy.filters import TASKS, Filter, read_filter
@@ -44,7 +45,7 @@ async def tasks(visit: Visit) -> Page:
     older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
     shown_rows = rows[:ROWS]
     data = {"q": wanted.text, "tasks": shown_rows, "older": older, "wrong": wanted.wrong}
-    shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before}
+    shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before, "offered": OFFERED}
     return Page("tasks.html", "Tasks", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
                 about=[subjects.task(one["task_id"]) for one in shown_rows if WITHHELD not in one],
                 is_list=True)  # fmt: skip

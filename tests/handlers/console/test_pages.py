@@ -21,6 +21,10 @@ PAGES = {
     "/console/tasks?q=status%3Drunning%20vo%3Datlas": "The newest first",
     "/console/tasks/7": "Progress",
     "/console/tasks/7/why": "by the first check that each did not pass",
+    "/console/tasks/7/what-if": "What if a number were another one?",
+    "/console/tasks/7/what-if?ram_count=1000&parameter=jobbroker.MAX_CANDIDATES%3D2": "What differs",
+    "/console/tasks/commands?command=kill&task=7": "End a task and all its jobs.",
+    "/console/jobs/kills?job=7": "Pilots that have them are told at their next report",
     "/console/tasks/7/decisions": "The last that are kept of each kind",
     "/console/tasks/7/timeline": "Jobs by state",
     "/console/tasks/7/commands/kill": "End a task and all its jobs.",
@@ -207,6 +211,32 @@ async def test_of_a_task_of_others_its_state_is_shown_and_who_may_see_more(
         assert answer.status_code == 200, Page(answer.text).text
         assert path == "/timeline" or "names, places and texts are told to the owner" in Page(answer.text).text
         assert details["task_name"] not in answer.text
+
+
+async def test_what_if_asks_the_server_with_the_seed_of_the_decision_and_shows_what_differs(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    decision = next(one for one in RECORDED["explain/task"]["data"]["decisions"] if one["kind"] == "job")
+    path = f"/console/tasks/7/what-if?decision={decision['decision_id']}"
+    assert path in Page((await browser.get("/console/tasks/7/why")).text).links
+    answer = await browser.get(f"{path}&ram_count=1000&parameter=jobbroker.A%3D1%20jobbroker.B%3D2")
+    assert api.queries("grid/what_if") == [
+        {
+            "task_id": ["7"], "chunk_id": [str(decision["chunk_id"])], "seed": [str(decision["seed"])],
+            "number": ["ram_count=1000"], "parameter": ["jobbroker.A=1", "jobbroker.B=2"],
+        }
+    ]  # fmt: skip
+    text = Page(answer.text).text
+    changes = {one["name"]: one for one in RECORDED["grid/what_if"]["data"]["changes"]}
+    assert "passes now" in text and all(name in text for name in changes) and 'value="1000"' in answer.text
+
+
+async def test_what_if_of_a_task_without_a_decision_about_queues_says_so(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    api.says("explain/task", {**RECORDED["explain/task"]["data"], "decisions": []})
+    answer = await browser.get("/console/tasks/7/what-if")
+    assert answer.status_code == 404 and "no decision about queues is kept of task 7" in Page(answer.text).text
 
 
 async def test_the_first_page_is_small_over_the_wire(visitor: httpx.AsyncClient, browser: httpx.AsyncClient) -> None:

@@ -92,3 +92,36 @@ async def test_lists_go_on_below_an_id_and_are_of_a_vo(
     assert await listed() == ids[::-1] and await listed(vo=vo, limit=2) == ids[:0:-1]
     assert await listed(before_id=ids[2], limit=1) == [ids[1]] and await listed(before_id=ids[0]) == []
     assert await listed(vo="nobodys") == []
+
+
+async def test_one_command_on_several_tasks_says_first_which_it_hits_and_why_not_others(
+    database: Database, service: Service, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    live, over = [(await define(database, service, producer, production(f"task.{n}")))[0] for n in range(2)]
+    await put(database, live, "running")
+    await put(database, over, "done")
+    query = {"command": "kill", "task_ids": f"{over},{live},987654"}
+    told = (await producer.get("/api/v1/task/preview_command", params=query)).json()["data"]
+    assert told["command"]["verb"] == "kill" and told["command"]["jobs"] == "killed"
+    assert [one["task_id"] for one in told["tasks"]] == [over, live, 987_654]
+    assert [one["refused"] is None for one in told["tasks"]] == [False, True, False]
+    assert told["tasks"][0]["refused"].startswith("kill is refused for a task that is done")
+    assert told["tasks"][1]["status"] == "running" and told["tasks"][1]["jobs"] == {}
+    others = (await user.get("/api/v1/task/preview_command", params=query)).json()["data"]["tasks"]
+    assert others == [{"task_id": one, "refused": f"task {one} not found"} for one in (over, live, 987_654)]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"command": "explode", "task_ids": "1"}, "command = 'explode': allowed: kill, finish"),
+        ({"command": "kill", "task_ids": ",".join(map(str, range(1, 102)))}, "at most 100"),
+        ({"command": "kill", "task_ids": "x"}, "task_ids: value 'x' is not allowed"),
+        ({"command": "kill"}, "task_ids: 0 ids are not allowed"),
+    ],
+)
+async def test_a_preview_of_what_makes_no_sense_says_what_is_allowed(
+    producer: httpx.AsyncClient, query: dict[str, str], told: str
+) -> None:
+    answer = (await producer.get("/api/v1/task/preview_command", params=query)).json()
+    assert answer["success"] is False and told in answer["message"], answer
