@@ -187,6 +187,56 @@ def test_a_running_task_is_followed_without_loading_the_page_again(stage: Stage,
     assert operator.evaluate("window.sameDocument")
 
 
+def test_an_open_page_follows_its_task_by_hints(stage: Stage, operator: Page) -> None:
+    """Nothing else would ask again so soon: the page's own time is 15 s, and 5 s are waited for."""
+    task_id = stage.submit(3, "hinted")
+    queue = stage.jobs(task_id, "activated")[0]["queue"]
+    operator.goto(f"/console/tasks/{task_id}")
+    with operator.expect_response(lambda one: one.url.endswith(f"/tasks/{task_id}"), timeout=5_000):
+        job = Pilot(stage).take(queue, task_id=task_id)
+        Pilot(stage).report(job, "running")
+    expect(operator.locator("#live")).to_contain_text("1 ▶ running", timeout=5_000)
+
+
+def test_a_list_says_how_many_of_its_rows_have_changed_and_shows_them_when_it_is_asked_to(
+    stage: Stage, operator: Page
+) -> None:
+    task_id = stage.submit(0, "listed")
+    stage.wait_for(task_id, "scouting")
+    operator.goto("/console/tasks?q=name%3Dlisted")
+    expect(operator.locator("#hints")).to_be_empty()
+    assert stage.orrery("pause", str(task_id)).code == 0
+    expect(operator.locator("#hints")).to_have_text("1 changed: show", timeout=5_000)
+    expect(operator.locator("tbody")).to_contain_text("scouting")
+    operator.get_by_role("link", name="1 changed: show").click()
+    expect(operator.locator("tbody")).to_contain_text("paused")
+
+
+def test_several_tasks_get_a_command_after_a_page_said_which_it_hits(stage: Stage, operator: Page) -> None:
+    ids = [stage.submit(0, f"several{n}") for n in range(2)]
+    for task_id in ids:
+        stage.wait_for(task_id, "scouting")
+    operator.goto("/console/tasks?q=name%3Dseveral")
+    for task_id in ids:
+        operator.get_by_label(f"task {task_id}", exact=True).check()
+    operator.get_by_label("Command on the tasks").select_option("pause")
+    operator.get_by_role("button", name="Show what it hits").click()
+    expect(operator.get_by_role("heading", name="pause: 2 tasks")).to_be_visible()
+    operator.get_by_role("button", name="pause 2 tasks").click()
+    expect(operator.get_by_role("status").first).to_contain_text("pause: 2 of 2 tasks")
+    for task_id in ids:
+        stage.wait_for(task_id, "paused")
+
+
+def test_a_what_if_says_which_queues_would_take_the_task(stage: Stage, waiting: int, operator: Page) -> None:
+    operator.goto(f"/console/tasks/{waiting}/why")
+    operator.get_by_role("link", name="What if a number were another one?").click()
+    operator.get_by_label("memory").fill("900000")
+    operator.get_by_role("button", name="Decide again").click()
+    expect(operator.get_by_role("heading", name="What differs")).to_be_visible()
+    expect(operator.get_by_role("main")).to_contain_text("no place")
+
+
 def test_who_signed_in_at_the_issuer_signs_in_again_after_a_while_and_is_back_at_the_same_page(
     stage: Stage, waiting: int, new_context: NewContext
 ) -> None:
