@@ -83,6 +83,18 @@ def failed(stage: Stage) -> int:
 
 
 @pytest.fixture(scope="module")
+def running(stage: Stage) -> int:
+    """A task of whose jobs some are done, one failed and some are with pilots."""
+    task_id = stage.submit(3, "runs", nFiles=40, skipScout=True)
+    pilot, queue = Pilot(stage), stage.jobs(task_id, "activated")[0]["queue"]
+    said = {"exe_error_code": 65, "exe_error_diag": "the payload of the story failed"}
+    for status in ("finished",) * 5 + ("failed",) + ("running",) * 3:
+        job = pilot.take(queue, task_id=task_id)
+        pilot.report(job, status, **(said if status == "failed" else {}))
+    return task_id
+
+
+@pytest.fixture(scope="module")
 def parked(stage: Stage, waiting: int) -> int:
     """A message that a service could not handle while something was the matter."""
     body = TaskDefined(event_id=2**40, task_id=waiting).model_dump_json()
@@ -104,11 +116,11 @@ def parked(stage: Stage, waiting: int) -> int:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pictures_of_the_readme_are_made(
-    stage: Stage, waiting: int, failed: int, new_context: NewContext, tmp_path: Path, scheme: str
+    stage: Stage, waiting: int, running: int, new_context: NewContext, tmp_path: Path, scheme: str
 ) -> None:
-    """With ORRERY_PICTURES they are put there: why a task waits, in the light theme; what failed, in the dark one."""
+    """With ORRERY_PICTURES they are put there: why a task waits, in the light theme; how far one is, in the dark one."""
     folder = Path(os.environ.get("ORRERY_PICTURES") or tmp_path)
-    name, path = {"light": ("why", f"tasks/{waiting}/why"), "dark": ("task", f"tasks/{failed}")}[scheme]
+    name, path = {"light": ("why", f"tasks/{waiting}/why"), "dark": ("task", f"tasks/{running}")}[scheme]
     context = new_context(viewport={"width": 1200, "height": 760}, color_scheme=scheme)
     page = people.by_link(context, stage.orrery, path)
     page.screenshot(path=folder / f"{name}.png")
@@ -174,16 +186,15 @@ def test_a_message_that_was_put_aside_is_sent_again(stage: Stage, parked: int, o
     expect(operator.get_by_role("main")).to_contain_text("nothing is parked")
 
 
-def test_a_running_task_is_followed_without_loading_the_page_again(stage: Stage, operator: Page) -> None:
-    task_id = stage.submit(3, "followed")
-    queue = stage.jobs(task_id, "activated")[0]["queue"]
+def test_a_running_task_is_followed_without_loading_the_page_again(stage: Stage, running: int, operator: Page) -> None:
     operator.clock.install()
-    operator.goto(f"/console/tasks/{task_id}")
+    operator.goto(f"/console/tasks/{running}")
+    expect(operator.locator("#live")).to_contain_text("3 ▶ running")
     operator.evaluate("window.sameDocument = true")
-    job = Pilot(stage).take(queue, task_id=task_id)
+    job = Pilot(stage).take(stage.jobs(running, "activated")[0]["queue"], task_id=running)
     Pilot(stage).report(job, "running")
     operator.clock.fast_forward(60_000)
-    expect(operator.locator("#live")).to_contain_text("1 ▶ running")
+    expect(operator.locator("#live")).to_contain_text("4 ▶ running")
     assert operator.evaluate("window.sameDocument")
 
 
@@ -297,14 +308,14 @@ def test_without_scripts_a_task_is_filtered_for_paused_and_resumed(stage: Stage,
 
 
 @pytest.fixture(scope="module")
-def opened(stage: Stage, browser: Browser, waiting: int, failed: int) -> dict[str, list[str]]:
+def opened(stage: Stage, browser: Browser, waiting: int, running: int) -> dict[str, list[str]]:
     """Addresses of every kind that a link of the console leads to."""
     with context_of(browser, stage.address) as context:
         people.by_link(context, stage.orrery)
         cookies = {one["name"]: one["value"] for one in context.cookies()}
     headers = {"Accept": "text/html"}
     with httpx.Client(base_url=stage.address, cookies=cookies, headers=headers, trust_env=False, timeout=60) as client:
-        return crawl(client, ["/console/", f"/console/tasks/{failed}"], most_of_kind=6)
+        return crawl(client, [f"/console/tasks/{running}", "/console/"], most_of_kind=6)
 
 
 def one_of_each(opened: dict[str, list[str]]) -> list[str]:
