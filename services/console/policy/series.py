@@ -45,7 +45,7 @@ def series_of(jobs: Iterable[Facts], now: datetime) -> Series:
     begin = min(made for made, _, _, _ in lives)
     is_over = all(ended is not None for _, _, ended, _ in lives)
     end = max(ended for _, _, ended, _ in lives if ended is not None) if is_over else max(now, begin)
-    step = max((end - begin) / (STEPS - 1), timedelta(seconds=1))
+    step = max((end - begin) / (STEPS - 1), timedelta(milliseconds=1))  # not into the future
     times = [*(begin + step * place for place in range(STEPS - 1)), max(end, begin + step * (STEPS - 1))]
     numbers = {state: [0] * STEPS for state in STATES}
     for made, began, ended, last in lives:

@@ -24,7 +24,9 @@ _SIGNS = {_GOOD: "✓", _BAD: "✗", _WAITS: "○", _RUNS: "▶", _OVER: "■"}
 _KIND_OF = {
     **dict.fromkeys(("done", "finished"), _GOOD),
     **dict.fromkeys(("failed", "broken", "exhausted", "tobroken"), _BAD),
-    **dict.fromkeys(("pending", "throttled", "paused", "staging", "holding", "waiting", "assigned"), _WAITS),
+    **dict.fromkeys(
+        ("pending", "throttled", "paused", "staging", "holding", "waiting", "assigned", "activated"), _WAITS
+    ),
     **dict.fromkeys(("aborted", "aborting", "toabort", "closed", "cancelled", "finishing"), _OVER),
 }
 

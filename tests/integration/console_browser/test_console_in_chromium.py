@@ -118,7 +118,7 @@ def parked(stage: Stage, waiting: int) -> int:
 def test_pictures_of_the_readme_are_made(
     stage: Stage, waiting: int, running: int, new_context: NewContext, tmp_path: Path, scheme: str
 ) -> None:
-    """With ORRERY_PICTURES they are put there: why a task waits, in the light theme; how far one is, in the dark one."""
+    """With ORRERY_PICTURES they are put there: why a task waits, light; how far one is, dark."""
     folder = Path(os.environ.get("ORRERY_PICTURES") or tmp_path)
     name, path = {"light": ("why", f"tasks/{waiting}/why"), "dark": ("task", f"tasks/{running}")}[scheme]
     context = new_context(viewport={"width": 1200, "height": 760}, color_scheme=scheme)
@@ -127,7 +127,7 @@ def test_pictures_of_the_readme_are_made(
     assert (folder / f"{name}.png").stat().st_size > 20_000, "there is something on it"
 
 
-def test_a_waiting_task_is_found_on_the_first_page_and_says_why_and_goes_on_once_that_is_lifted(
+def test_a_waiting_task_says_why_what_would_lift_it_and_goes_on_once_that_is_done(
     stage: Stage, waiting: int, new_context: NewContext
 ) -> None:
     page = people.by_link(new_context(), stage.orrery, "", *people.OWNER)
@@ -136,6 +136,15 @@ def test_a_waiting_task_is_found_on_the_first_page_and_says_why_and_goes_on_once
     expect(page.get_by_role("main")).to_contain_text(re.compile(r"waits for .*room at \S+", re.IGNORECASE))
     nearest = page.locator("details.group").filter(has_text="nearest miss")
     expect(nearest.first).to_be_visible()
+    page.get_by_role("link", name="What if a number were another one?").click()
+    page.get_by_label("Runtime parameters").fill(f"{LIMIT}=1000")
+    page.get_by_role("button", name="Decide again").click()
+    expect(page.get_by_role("main")).to_contain_text(
+        re.compile(r"as it is\s*✗ no place.*supposed\s*✓ placed", re.DOTALL)
+    )
+    expect(page.get_by_role("region", name="Differences")).to_contain_text("passes now")
+    page.get_by_role("link", name="Back to why").click()
+    expect(page.locator(".sentence")).to_contain_text("pending")
     assert stage.orrery("config", "unset", LIMIT).code == 0
     stage.wait_for(waiting, "scouting")
     page.reload()
@@ -187,13 +196,11 @@ def test_a_message_that_was_put_aside_is_sent_again(stage: Stage, parked: int, o
 
 
 def test_a_running_task_is_followed_without_loading_the_page_again(stage: Stage, running: int, operator: Page) -> None:
-    operator.clock.install()
     operator.goto(f"/console/tasks/{running}")
     expect(operator.locator("#live")).to_contain_text("3 ▶ running")
     operator.evaluate("window.sameDocument = true")
     job = Pilot(stage).take(stage.jobs(running, "activated")[0]["queue"], task_id=running)
     Pilot(stage).report(job, "running")
-    operator.clock.fast_forward(60_000)
     expect(operator.locator("#live")).to_contain_text("4 ▶ running")
     assert operator.evaluate("window.sameDocument")
 
