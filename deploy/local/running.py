@@ -1,4 +1,4 @@
-"""What a supervisor keeps running: copies of services, and servers; and when each may be started again."""
+"""What a supervisor keeps running: copies of services, and servers, and when each starts again."""
 
 from __future__ import annotations
 

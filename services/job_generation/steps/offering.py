@@ -37,7 +37,7 @@ from shared.waits.waker import WakeMetrics
 
 @dataclass
 class Supply:
-    """Input of a task that may be picked: `n_more` chunks of it may be open, besides those that are (`busy`)."""
+    """Input of a task that may be picked; `n_more` chunks of it may be open beside `busy` ones."""
 
     datasets: list[Dataset]
     rules: SplitRules

@@ -41,6 +41,7 @@ SELECT t.task_id, t.status, t.split_rule, t.event_service, d.files_finished, d.f
                                     OR n_files > 0 AND n_files <= n_files_finished AND state IS DISTINCT FROM 'open')),
                        false) AS has_work
          FROM task_datasets d
-        WHERE task_id = t.task_id AND type IN ('input', 'pseudo_input') AND status <> 'removed'
+        WHERE task_id = t.task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND type <> 'pp_input'
+           AND status <> 'removed'
           AND (master_id IS NULL OR master_id = dataset_id)) d
  WHERE t.task_id = ANY(:task_ids::bigint[]) ORDER BY t.task_id;

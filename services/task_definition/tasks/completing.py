@@ -67,7 +67,7 @@ class Completion:
         self._looked_at: tuple[datetime | None, int] = _FROM_THE_FIRST
 
     async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
-        """Note how far a task is. Events of two replicas may come in another order: what is counted now is noted."""
+        """Note how far a task is, as it is counted now: events of two replicas may come in another order."""
         if await self._is_told(work, event):
             return
         task = await store.lock(work, event.task_id)

@@ -36,7 +36,10 @@ async def due_for_sweep(
 async def due_lately(
     connection: asyncpg.Connection, kind: str, *, before: datetime, age_s: float, most: int, overlap: timedelta
 ) -> list[asyncpg.Record]:
-    """As due_for_sweep, of rows that came into their condition since the last sweep, and of those that were stuck."""
+    """Find rows that came into their condition since the last sweep, and those that were stuck.
+
+    As due_for_sweep.
+    """
     until: datetime | None = await SQL.value(connection, "swept_until", kind=kind)
     since = EVER if until is None else min(until, before) - overlap
     marked = await SQL.rows(connection, "marks_due", kind=kind, age_s=float(age_s), most=most)

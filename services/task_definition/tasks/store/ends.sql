@@ -28,7 +28,8 @@ SELECT n_finished, n_failed FROM task_job_counts WHERE task_id = :task_id;
 -- name: counted_so_far
 -- Files of the masters of a task, and how many of them are processed, as they are counted now.
 SELECT coalesce(sum(n_files), 0)::bigint AS n_files, coalesce(sum(n_files_finished), 0)::bigint AS n_files_finished
-  FROM task_datasets WHERE task_id = :task_id AND type IN ('input', 'pseudo_input') AND status <> 'removed'
+  FROM task_datasets WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input')
+   AND type <> 'pp_input' AND status <> 'removed'
    AND (master_id IS NULL OR master_id = dataset_id);
 
 -- name: told_so_far
