@@ -6,6 +6,7 @@ the numbers do.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ class Supposing:
         self, loading: ChunkLoading, snapshot: Snapshot, parameters: Parameters, find_policy: FindPolicy
     ) -> None:
         self._loading, self._snapshot, self._parameters, self._find_policy = loading, snapshot, parameters, find_policy
+        # beside the event loop, one at a time: real chunks are decided upon meanwhile
+        self._turn = asyncio.Lock()
 
     async def of_task(
         self,
@@ -82,20 +85,29 @@ class Supposing:
             after = await self._loading.request(connection, _with(row, numbers), supposed, now)
         except ValueError as error:
             raise WrongRequest([FieldProblem("number", str(dict(numbers)), "what makes sense", str(error))]) from None
-        decided = self._decided(before, seed), self._decided(after, seed)
+        async with self._turn:
+            old, new, changes = await asyncio.to_thread(self._compared, before, after, seed)
         columns = {name: _columns_of(row, name)[0] for name in NUMBERS}
         return {
             "task_id": row["task_id"],
             "chunk_id": chunk_id,
             "numbers": {name: row[column] for name, column in columns.items()},
             "units": {name: row[name] for name in UNITS},
-            "before": _told(decided[0]),
-            "after": _told(decided[1]),
-            "changes": _different(*(explain_row(one.packed()) for one in decided)),
+            "before": _told(old),
+            "after": _told(new),
+            "changes": changes,
         }
 
-    def _decided(self, request: JobRequest, seed: int) -> Decision:
-        return policy_of(request, self._find_policy).decide(self._snapshot.world.of_vo(request.vo), request, seed)
+    def _compared(
+        self, before: JobRequest, after: JobRequest, seed: int
+    ) -> tuple[Decision, Decision, list[dict[str, Any]]]:
+        """Decide on both, on one world; where nothing is supposed once."""
+        world = self._snapshot.world.of_vo(before.vo)
+        old = policy_of(before, self._find_policy).decide(world, before, seed)
+        if after == before:
+            return old, old, []
+        new = policy_of(after, self._find_policy).decide(world, after, seed)
+        return old, new, _different(explain_row(old.packed()), explain_row(new.packed()))
 
 
 def _columns_of(row: Mapping[str, Any], name: str) -> Sequence[str]:

@@ -21,7 +21,9 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 MOST_SUPPOSED = 20
 Supposed = Annotated[list[str] | None, Query(max_length=MOST_SUPPOSED)]
 Seed = Annotated[int, Query(ge=0, le=LARGEST_INT8)]
-MOST_CHARACTERS, MOST = 300, 1e15
+MOST_CHARACTERS, MOST = 300, 1e12
+#: products of numbers stay whole numbers
+MOST_OF = {"core_count": 1e5}
 
 
 def what_if_routes(database: Database, supposing: Supposing) -> APIRouter:
@@ -60,8 +62,9 @@ def _number(text: str) -> tuple[str, float]:
         number = float(value)
     except ValueError:
         number = -1.0
-    if name not in NUMBERS or not 0 <= number <= MOST:
-        allowed = f"NAME=VALUE, a number from 0, of {', '.join(NUMBERS)}"
+    most = MOST_OF.get(name, MOST)
+    if name not in NUMBERS or not 0 <= number <= most:
+        allowed = f"NAME=VALUE, a number from 0 to {most:.0f}, of {', '.join(NUMBERS)}"
         raise WrongRequest(
             [FieldProblem("number", text[:80], allowed, f"number: value {text[:80]!r}: allowed: {allowed}")]
         )
