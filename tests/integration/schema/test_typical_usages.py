@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -250,3 +252,49 @@ async def test_the_checks_of_one_task_do_not_read_big_tables_whole(populated: as
             if used & {"seq:jobs", "seq:task_files", "seq:job_files", "seq:task_datasets"}:
                 wrong.append(f"{check.name}: {sorted(used)}")
     assert wrong == []
+
+
+async def rows_read(connection: asyncpg.Connection, statement: str, arguments: tuple[object, ...]) -> int:
+    """How many rows the scans of a statement looked at, those that it left out too; nothing is changed."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        text = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *arguments)
+    finally:
+        await transaction.rollback()
+
+    def of(node: dict[str, Any]) -> int:
+        below = sum(map(of, node.get("Plans", [])))
+        if not node["Node Type"].endswith("Scan") or node["Node Type"] in ("CTE Scan", "Function Scan"):
+            return below
+        removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck"))
+        return below + (node["Actual Rows"] + removed) * node["Actual Loops"]
+
+    return of(json.loads(text)[0]["Plan"])
+
+
+async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.Connection) -> None:
+    from services.watchdog.store.due import SQL as DUE
+    from services.watchdog.store.sweeps import SQL as SWEEPS
+
+    now = await populated.fetchval("SELECT orrery_now()")
+    given = {
+        "before": now - timedelta(days=1), "since": now - timedelta(minutes=2), "marked": [], "most": 500,
+        "merges_before": now, "es_priority": 900,
+    }  # fmt: skip
+    asked = [(DUE, name) for name in ("due_jobs", "forget_waiting")]
+    asked += [(SWEEPS, name) for name in ("unmerged_jobs", "moved_jobs", "resumed_tasks", "leaving_tasks")]
+    found = {
+        name: await rows_read(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))
+        for sql, name in asked
+    }
+    assert {name: n_rows for name, n_rows in found.items() if n_rows > 20} == {}
+
+
+async def test_of_what_is_due_the_watchdog_reads_each_row_once(populated: asyncpg.Connection) -> None:
+    from services.watchdog.store.due import SQL as DUE
+
+    now = await populated.fetchval("SELECT orrery_now()")
+    given = {"before": now, "most": 100, "merges_before": now, "es_priority": 900}
+    n_rows = await rows_read(populated, DUE.text("due_jobs"), tuple(map(given.get, DUE.parameters("due_jobs"))))
+    assert 100 <= n_rows <= 100 * 4, "the index, the job, its task"
