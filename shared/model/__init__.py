@@ -13,7 +13,7 @@ convert once into unit-named fields (kB, MB and GB are 1024-based), so no other 
 `world_file`       all that a brokerage decision reads, as one JSON document
 `job_types`        which types of jobs belong together; `dataset_types` which of datasets
 `analysis`         which work is analysis; `urgency` which is urgent
-`priorities`       priorities of tasks and jobs; `grid_preferences` special permissions of users
+`priorities`       priorities of tasks and jobs; `grid_preferences` of users; `progress` how far tasks are
 `command_line`     placeholders of job parameters and file names; `placeholders` their decorators
 `job_report`       what a pilot's final report says; `job_of_client` a job in the words of PanDA's client
 `job_xml`          jobs that a user describes one by one; `points` of an optimisation; `co_jumbo` stand-ins of job sets

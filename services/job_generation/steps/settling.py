@@ -66,7 +66,7 @@ class Settling:
             work.emit(TasksCounted(task_ids=(task_id,)))
 
     async def settle_counted(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
-        """Settle tasks of which jobs were counted; where nothing follows yet, tell how far they are."""
+        """Settle tasks of which jobs were counted; where nothing follows yet, tell what is news."""
         if not task_ids:
             return
         await store_progress.take_dirty(work, task_ids)
@@ -74,6 +74,8 @@ class Settling:
         for one in await store_progress.progress(work, task_ids):
             if not one.is_quiet:
                 due.append(one.task_id)
+                continue
+            if one.is_seen:
                 continue
             files = (one.files_finished, one.files_failed, one.files_total)
             work.emit(_progressed(one.task_id, one.status, files, one.live_jobs))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.progress import failure_rate_percent, progress_percent
 from shared.states.job import LIVE
 from shared.states.task import TaskStatus
 from shared.task.in_effect import BadRule, rules_of
@@ -20,7 +21,8 @@ MOST_COUNTED = 1000
 class Progress(NamedTuple):
     """A task with the counters of its masters.
 
-    `is_quiet`: nothing follows before another of its jobs ends.
+    `is_quiet`: nothing follows before another of its jobs ends. `is_seen`: people see what is counted already,
+    and nobody else goes by it: the task has no nucleus, and is not hurried near its end.
     """
 
     task_id: int
@@ -30,6 +32,7 @@ class Progress(NamedTuple):
     files_total: int
     live_jobs: int
     is_quiet: bool
+    is_seen: bool
 
 
 async def progress(work: UnitOfWork, task_ids: Sequence[int]) -> list[Progress]:
@@ -42,10 +45,16 @@ async def progress(work: UnitOfWork, task_ids: Sequence[int]) -> list[Progress]:
         work.connection, "progress_of_tasks", task_ids=list(task_ids), live=list(LIVE), most=MOST_COUNTED
     )
     found = []
-    for task_id, status, split_rule, event_service, finished, failed, total, live_jobs, has_work in rows:
-        may_be_quiet = status == "running" and live_jobs > 0 and not has_work
-        is_quiet = may_be_quiet and _ends_no_others(split_rule, event_service)
-        found.append(Progress(task_id, status, finished, failed, total, live_jobs, is_quiet))
+    for row in rows:
+        may_be_quiet = row["status"] == "running" and row["live_jobs"] > 0 and not row["has_work"]
+        is_quiet = may_be_quiet and _ends_no_others(row["split_rule"], row["event_service"])
+        now = (
+            progress_percent(row["files_total"], row["files_finished"]),
+            failure_rate_percent(row["n_finished"], row["n_failed"]),
+        )
+        is_seen = row["is_told_alone"] and now == (row["progress"], row["failure_rate"])
+        counted = (row["files_finished"], row["files_failed"], row["files_total"], row["live_jobs"])
+        found.append(Progress(row["task_id"], row["status"], *counted, is_quiet, is_seen))
     return found
 
 

@@ -20,15 +20,16 @@ RETURNING task_id;
 -- of a dataset of which an ordinary chunk is offered is taken when that has come back, of a task that waits at its time.
 -- Live jobs, and ended ones that were not counted, are counted up to a number. Indexes task_datasets_task, jobs_task,
 -- jobs_unapplied, chunks_task.
-SELECT t.task_id, t.status, t.split_rule, t.event_service, d.files_finished, d.files_failed, d.files_total,
+SELECT t.task_id, t.status, t.split_rule, t.event_service, t.progress, t.failure_rate,
+       coalesce(n.n_finished, 0) AS n_finished, coalesce(n.n_failed, 0) AS n_failed,
+       t.nucleus IS NULL AND orrery_is_analysis(t.task_type, t.prod_source_label) AS is_told_alone, d.files_finished, d.files_failed, d.files_total,
        (SELECT count(*) FROM (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.status = ANY(:live::text[])
                                LIMIT :most::int) live)
      + (SELECT count(*) FROM (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL
                                  AND j.status IN ('finished', 'failed', 'closed', 'cancelled') LIMIT :most::int) ended)
      + (SELECT count(*) FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered') AS live_jobs,
-       d.has_work OR EXISTS (SELECT FROM task_job_counts c WHERE c.task_id = t.task_id AND c.n_finished >= c.measures_at)
-           AS has_work
-  FROM tasks t
+       d.has_work OR coalesce(n.n_finished >= n.measures_at, false) AS has_work
+  FROM tasks t LEFT JOIN task_job_counts n USING (task_id)
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(n_files_finished), 0)::bigint AS files_finished,
               coalesce(sum(n_files_failed), 0)::bigint AS files_failed, coalesce(sum(n_files), 0)::bigint AS files_total,

@@ -14,12 +14,7 @@ from services.task_definition.tasks.closing import ClosingDatasets
 from services.task_definition.tasks.commanding.reassigned import leave_reassigning, tell_reassigned
 from services.task_definition.tasks.comparing import Comparing
 from services.task_definition.tasks.hastening import hasten
-from services.task_definition.tasks.policy.final_status import (
-    TaskEnd,
-    failure_rate_percent,
-    final_status,
-    progress_percent,
-)
+from services.task_definition.tasks.policy.final_status import TaskEnd, final_status
 from services.task_definition.tasks.policy.hastening import may_be_near_its_end
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.ends import SQL
@@ -33,6 +28,7 @@ from shared.events import (
     TaskProgressed,
     TaskReleased,
 )
+from shared.model.progress import failure_rate_percent, progress_percent
 from shared.states import JOB
 from shared.states.job import ON_NODE, QUEUED
 from shared.states.task import FINAL, TaskStatus

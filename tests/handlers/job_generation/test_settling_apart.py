@@ -78,3 +78,21 @@ async def test_a_task_whose_event_was_lost_is_settled_by_who_looks(story: Story)
     await hear_only(story, TasksCounted(task_ids=(task_id,)))
     assert await story.status(task_id) == "prepared"
     assert await count_dirty(story) == 0
+
+
+async def test_progress_that_people_see_already_is_told_only_of_tasks_with_a_nucleus(story: Story) -> None:
+    told = {}
+    for nucleus in (None, "ALPHA"):
+        task_id = await story.task(
+            n_files=200, task_type="anal", prod_source_label="user", nucleus=nucleus, user_name="ada"
+        )
+        jobs = await story.jobs_of(task_id)
+        for number, seen_percent in ((0, 0), (1, 0), (2, 1)):
+            seen = "UPDATE tasks SET progress = $2, failure_rate = 0 WHERE task_id = $1 RETURNING 1"
+            await story.value(seen, task_id, seen_percent)
+            await story.move(jobs[number : number + 1], "finished")
+            [counted] = await hear_only(story, JobsFinished(job_ids=(jobs[number],)))
+            said = await hear_only(story, counted)
+            told[nucleus, number] = [one.files_finished for one in said if isinstance(one, TaskProgressed)]
+    assert [told[None, number] for number in range(3)] == [[], [2], []]
+    assert [told["ALPHA", number] for number in range(3)] == [[1], [2], [3]]

@@ -13,14 +13,13 @@ from services.job_generation.scouts.verdicts import ScoutParameters, ScoutProgre
 from services.job_generation.splitting.limits import ram_mb as ram_mb_of_job
 from services.task_definition.tasks.policy.final_status import (
     TaskEnd,
-    failure_rate_percent,
     final_status,
-    progress_percent,
 )
 from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overloads
 from services.watchdog.policy.tasks import Throttle, throttle
 from shared.brokerage import estimates
 from shared.brokerage.zero_share import parse_policy, work_of
+from shared.model.progress import failure_rate_percent, progress_percent
 from shared.model.units import MB_BYTES as MB
 from shared.order.tree import Node, normalised
 from shared.states.job import JobStatus

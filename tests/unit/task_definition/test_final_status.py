@@ -4,12 +4,11 @@ import pytest
 
 from services.task_definition.tasks.policy.final_status import (
     TaskEnd,
-    failure_rate_percent,
     final_status,
     input_dataset_status,
     output_dataset_status,
-    progress_percent,
 )
+from shared.model.progress import failure_rate_percent, progress_percent
 
 ALL = {"n_files": 10, "n_files_finished": 10, "completeness_permille": 1000}
 PART = {"n_files": 10, "n_files_finished": 4, "completeness_permille": 400}

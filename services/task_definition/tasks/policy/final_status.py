@@ -99,24 +99,6 @@ def output_dataset_status(task_status: TaskStatus, n_files: int, n_finished: int
     return "finished" if n_files > n_finished else "done"
 
 
-def progress_percent(n_files: int, n_finished: int) -> int:
-    """Whole percent of the input processed, rounded down so that 100 means all of it.
-
-    Example: 2 of 3 files are 66.
-    """
-    return 0 if n_files <= 0 else 100 * min(n_finished, n_files) // n_files
-
-
-def failure_rate_percent(n_finished: int, n_failed: int) -> int:
-    """Percent of jobs that failed among those that finished or failed (JEDI, FAILURERATE).
-
-    Example: 9 finished and 3 failed jobs are 25, although all input was processed in the end. Jobs that were closed or
-    cancelled did not fail: leaving them out is the choice taken here.
-    """
-    ended = n_finished + n_failed
-    return 0 if ended <= 0 else round(100 * n_failed / ended)
-
-
 def parent_is_corrupted(status: TaskStatus | None) -> bool:
     """Whether the children of a task in this state are killed."""
     return status in CORRUPTED
