@@ -13,7 +13,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from services.console.api import bulk, commands, home, jobs, live, queues, shares, system, task, tasks, what_if
+from services.console.api import (
+    bulk,
+    commands,
+    home,
+    jobs,
+    live,
+    queues,
+    shares,
+    sites,
+    suggestions,
+    system,
+    task,
+    tasks,
+    what_if,
+)
 from services.console.api.session import SessionRoutes
 from services.console.api.visits import SEARCH_HINT, Console
 from services.console.asking import open_client
@@ -30,7 +44,7 @@ from shared.cache import NullCache, RedisCache
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
-SUBJECTS = (home, bulk, tasks, task, commands, jobs, queues, shares, system, live, what_if)
+SUBJECTS = (home, bulk, tasks, task, commands, jobs, queues, shares, sites, suggestions, system, live, what_if)
 SMALLEST_PACKED_BYTES = 500
 
 

@@ -155,6 +155,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/explain/task": Call(_task),
     "GET /api/v1/explain/job/{job_id}": Call(lambda victim: {"all": True}, path=_job),
     "GET /api/v1/explain/job": Call(_job),
+    "GET /api/v1/explain/site": Call(lambda victim: {"site": "DE-TARDIS"}),
     "GET /api/v1/explain/queue": Call(lambda victim: {"queue": QUEUE}),
     "GET /api/v1/periodic_task/list": Call(_filtered),
     # reading jobs
@@ -198,6 +199,8 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/grid/sites": Call(_nothing),
     "GET /api/v1/grid/status": Call(_nothing),
     "GET /api/v1/grid/world": Call(_nothing),
+    "GET /api/v1/grid/names": Call(_nothing),
+    "GET /api/v1/task/names": Call(lambda victim: {"field": "user_name"}, silent="names of whose tasks are told alone"),
     "GET /api/v1/grid/what_if": Call(_task),
     "GET|POST /server/panda/getResourceTypes": Call(_nothing),
     "GET|POST /server/panda/get_user_secrets": Call(_nothing, silent=_OWN_ONLY),

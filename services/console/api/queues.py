@@ -11,6 +11,7 @@ from starlette.routing import Route
 from services.console.api.visits import Console, Done, Visit
 from services.console.asking import Refused
 from services.console.policy import subjects
+from services.console.policy.series import hours_of
 from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 from services.console.signing import Said
@@ -34,7 +35,7 @@ async def queues(visit: Visit) -> Page:
     wanted, order = visit.word("q")[:100].lower(), visit.word("order")
     if order and order not in ORDERS:
         raise Refused(f"order: {order[:40]!r}: allowed: {', '.join(ORDERS)}")
-    rows = [_row(one) for one in await visit.api.get("grid/queues")]
+    rows = [row_of(one) for one in await visit.api.get("grid/queues")]
     fitting = [one for one in rows if wanted in f"{one['queue']} {one['site']} {one['status']} {one['type']}".lower()]
     if order in ("running", "activated"):
         fitting.sort(key=lambda one: (-one[order], one["queue"]))
@@ -43,7 +44,7 @@ async def queues(visit: Visit) -> Page:
                 refresh_s=60)  # fmt: skip
 
 
-def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+def row_of(one: Mapping[str, Any]) -> dict[str, Any]:
     jobs = one.get("jobs") or {}
     kept = ("queue", "site", "status", "type", "cordon_reason", "running_workers", "n_slots", "last_pilot_at")
     return {
@@ -58,7 +59,8 @@ async def queue(visit: Visit) -> Page:
     """Show limits, pilots, jobs by share, who is placed there, and what left it out in the last hour."""
     name = visit.request.path_params["queue"]
     found = await visit.api.get("explain/queue", queue=name)
-    return Page("queue.html", f"Queue {name}", f"orrery explain queue {name}", found, refresh_s=30,
+    shown = {"hours": hours_of(found["day"], visit.now)}
+    return Page("queue.html", f"Queue {name}", f"orrery explain queue {name}", found, shown=shown, refresh_s=30,
                 about=(subjects.queue(found["queue"]["queue"]),))  # fmt: skip
 
 

@@ -5,7 +5,7 @@
 `filters`      what is written into the box of a list, and what is wrong with it
 `reasons`      a stored decision by check, the nearest miss first, and the difference of two
 `subjects`     what pages are about, and what an event may have changed
-`series`       jobs by state over time
+`series`       jobs by state over time, and the hours of a day
 `sentences`    the state of a task in words
 =============  =====================================================================================================
 """

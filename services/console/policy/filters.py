@@ -72,6 +72,29 @@ JOBS: Mapping[str, Word] = {
 }
 
 
+@dataclass(frozen=True)
+class Begun:
+    """The word of a filter that is being written, and what stands before it."""
+
+    before: str
+    name: str
+    value: str
+    has_name: bool
+
+
+def begun_in(text: str) -> Begun:
+    """The last word of a text.
+
+    Example: `vo=atlas status=running,sc` -> before `vo=atlas status=running,`, name status, value sc.
+    """
+    head, space, last = text[:MOST_CHARACTERS].rpartition(" ")
+    name, sign, value = last.partition("=")
+    if not sign:
+        return Begun(head + space, name, "", has_name=False)
+    listed, comma, value = value.rpartition(",")
+    return Begun(f"{head}{space}{name}={listed}{comma}", name, value, has_name=True)
+
+
 def read_filter(text: str, words: Mapping[str, Word]) -> Filter:
     """The words of a filter; each that is wrong is named with what is allowed.
 

@@ -1,4 +1,4 @@
-"""Jobs by state over time, from when each was made, began and ended."""
+"""Numbers over time: jobs by state, from when each was made, began and ended; and the hours of a day."""
 
 from __future__ import annotations
 
@@ -68,6 +68,19 @@ def _life(job: Facts) -> tuple[datetime, datetime | None, datetime | None, str] 
     status = str(job.get("status"))
     ended = time_of(job.get("end_time") or job.get("state_change_time")) if status in FINAL else None
     return made, time_of(job.get("start_time")), ended, status
+
+
+HOURS = 24
+HOUR = timedelta(hours=1)
+
+
+def hours_of(rows: Iterable[Facts], now: datetime) -> list[dict[str, Any]]:
+    """Each of the last 24 hours with its numbers; hours in which nothing began or ended have zeros."""
+    known = {time_of(row["hour"]): row for row in rows}
+    last = now.replace(minute=0, second=0, microsecond=0)
+    names = ("n_started", "n_finished", "n_failed", "n_stopped")
+    hours = [last - HOUR * (HOURS - 1 - place) for place in range(HOURS)]
+    return [{"hour": at.isoformat(), **{name: (known.get(at) or {}).get(name, 0) for name in names}} for at in hours]
 
 
 def time_of(value: Any) -> datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -59,6 +60,34 @@ def stacked(series: Series) -> Markup:
         '<svg class="series" viewBox="0 0 {0} {1}" role="img" aria-label="Jobs by state over time, up to {2} jobs. The '
         'table below has the numbers."><rect class="fill-none" width="{0}" height="{1}"/>{3}</svg>'
     ).format(WIDTH, HEIGHT, number(series.most), Markup("").join(areas))
+
+
+SPARK_WIDTH, SPARK_HEIGHT = 240, 40
+
+
+def day(hours: Sequence[Mapping[str, Any]]) -> Markup:
+    """A bar for each hour of a day: jobs that finished below those that failed and those that were stopped."""
+    kinds = (("n_finished", "good", "finished"), ("n_failed", "bad", "failed"), ("n_stopped", "over", "stopped"))
+    most = max((sum(one[name] for name, _, _ in kinds) for one in hours), default=0)
+    if not most:
+        return Markup("")
+    width, shapes = SPARK_WIDTH / len(hours), []
+    for place, one in enumerate(hours):
+        below = 0.0
+        for name, kind, _ in kinds:
+            height = SPARK_HEIGHT * one[name] / most
+            if one[name]:
+                shapes.append(
+                    Markup('<rect class="fill-{}" x="{:.1f}" y="{:.2f}" width="{:.1f}" height="{:.2f}"/>').format(
+                        kind, place * width, SPARK_HEIGHT - below - height, width - 1, height
+                    )
+                )
+            below += height
+    said = ", ".join(f"{number(sum(one[name] for one in hours))} {word}" for name, _, word in kinds)
+    return Markup(
+        '<svg class="day" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" '
+        'aria-label="The last 24 hours: {2}"><rect class="fill-none" width="{0}" height="{1}"/>{3}</svg>'
+    ).format(SPARK_WIDTH, SPARK_HEIGHT, said, Markup("").join(shapes))
 
 
 def _points(xs: Sequence[float], values: Sequence[int], most: int) -> list[str]:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
 from services.console.policy.sessions import HOME
-from services.console.showing.drawing import bar, stacked
+from services.console.showing.drawing import bar, day, stacked
 from services.console.showing.pages import Page
 from services.console.showing.texts import FILTERS
 
@@ -71,7 +71,13 @@ class Renderer:
             auto_reload=False,
         )
         self._templates.filters |= FILTERS
-        self._templates.globals |= {"home": HOME, "static": self.addresses, "bar": bar, "stacked": stacked}
+        self._templates.globals |= {
+            "home": HOME,
+            "static": self.addresses,
+            "bar": bar,
+            "day_of": day,
+            "stacked": stacked,
+        }
 
     def html(self, page: Page, now: datetime, around: Mapping[str, Any]) -> Response:
         """The page for people; `around`: who is signed in, the token of forms, where it is."""

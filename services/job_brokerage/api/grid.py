@@ -6,9 +6,10 @@ Replies have the field's envelope.
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.job_brokerage.api.pilot_data import PilotData
@@ -155,6 +156,23 @@ def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
     return routes
 
 
+def names_routes(snapshot: Snapshot) -> APIRouter:
+    """Make the route `/api/v1/grid/names`."""
+    routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
+
+    @routes.get("/names", dependencies=[Depends(ANYBODY)])
+    async def names(
+        part: Annotated[str, Query(max_length=120)] = "", limit: Annotated[int, Query(ge=1, le=50)] = 20
+    ) -> Envelope:
+        """Name queues with this in their names, of the grid in memory."""
+        wanted = part.lower()
+        return Envelope(
+            list(islice((one for one in sorted(snapshot.world.grid.queues) if wanted in one.lower()), limit))
+        )
+
+    return routes
+
+
 def build_web(
     database: Database, snapshot: Snapshot, slots: QueueSlots, parameters: Parameters, supposing: Supposing
 ) -> FastAPI:
@@ -167,5 +185,6 @@ def build_web(
         snapshot_routes(database, snapshot),
         slots_routes(database, slots, parameters),
         what_if_routes(database, supposing),
+        names_routes(snapshot),
     )
     return web

@@ -145,7 +145,7 @@ async def test_a_list_says_how_many_have_changed_and_does_not_jump(
     row = RECORDED["task/list"]["data"][0]
     api.says("task/list", [{**row, "task_id": n} for n in (7, 8, 9)])
     page = await browser.get("/console/tasks?q=vo%3Datlas")
-    assert "hx-get" not in page.text
+    assert "hx-select" not in page.text
     async with Stream(web, browser, stream_of(page)) as stream:
         for task_id in (7, 9, 10):
             await happens(service, events.TaskReady(task_id=task_id))

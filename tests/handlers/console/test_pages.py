@@ -33,6 +33,8 @@ PAGES = {
     "/console/jobs/7/kill": "It has ended",
     "/console/queues": "queues",
     "/console/queues/CERN": "Who was refused here in the last hour",
+    "/console/sites": "free space",
+    "/console/sites/ALPHA": "queued 21 jobs",
     "/console/shares": "Each below its parent",
     "/console/shares/prod": "Its correction over a day",
     "/console/system": "The largest tables",

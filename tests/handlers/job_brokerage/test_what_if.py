@@ -89,3 +89,13 @@ async def test_whoever_is_not_told_of_the_task_is_told_that_there_is_none(asked:
     for who in not_ok:
         answer = await asked(*who)
         assert answer.json()["success"] is False and "found" in answer.text
+
+
+async def test_queues_are_named_by_a_part_of_their_names(database: Database, context: Context) -> None:
+    await load_grid(database)
+    web = application_of(await started(build(context)), context.authority)
+    headers = {"Authorization": f"Bearer {context.authority.issue('ada', ['user'], ['atlas'])}"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://test", headers=headers) as client:
+        found = (await client.get("/api/v1/grid/names", params={"part": "a", "limit": 3})).json()["data"]
+        assert found == ["Q_ALPHA", "Q_BETA", "Q_DELTA"]
+        assert (await client.get("/api/v1/grid/names", params={"part": "eta"})).json()["data"] == ["Q_BETA"]

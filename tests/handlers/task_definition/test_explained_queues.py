@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -114,3 +115,31 @@ async def test_a_queue_says_who_is_placed_what_left_it_out_and_why_its_pilots_we
     assert "placed: 1 task of others: 1 chunk" in told["text"] and "1 task of others: 1 jobs" in told["text"]
     missing = await operator.get("/api/v1/explain/queue", params={"queue": "NOWHERE"})
     assert missing.json()["success"] is False and "there is no queue NOWHERE" in missing.json()["message"]
+
+
+async def test_a_site_says_what_its_queues_refused_and_did_in_a_day_and_which_pilots_left(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    queue = await a_queue_name(database)
+    await put(database, task_id, queue, {"codes": [0, 610], "chosen": ["OTHER"]})
+    async with database.read() as connection:
+        site = await connection.fetchval("SELECT site FROM queues WHERE queue = $1", queue)
+        hour = await connection.fetchval("SELECT date_trunc('hour', orrery_now())")
+        counted = {"queue": queue, "gshare": "MC", "task_id": task_id, "n_started": 5, "n_finished": 2, "n_failed": 1}
+        await insert(connection, "queue_outcomes", {**counted, "hour": hour})
+        await insert(connection, "queue_outcomes", {**counted, "hour": hour, "gshare": "Test", "n_cancelled": 4})
+        await insert(connection, "queue_outcomes", {**counted, "hour": hour - timedelta(hours=30)})
+    found = (await producer.get("/api/v1/explain/site", params={"site": site})).json()["data"]
+    assert found["site"]["site"] == site and queue in found["queues"]
+    [refused] = found["decisions"]["refused"]
+    assert (refused["check"], refused["example"]["task_id"]) == ("queued", task_id)
+    [one] = found["day"]
+    assert (one["n_started"], one["n_finished"], one["n_failed"], one["n_stopped"]) == (10, 4, 2, 4)
+    assert found["pilots_without_a_job"] == []
+    of_queue = (await producer.get("/api/v1/explain/queue", params={"queue": queue})).json()["data"]
+    assert of_queue["day"] == found["day"]
+    others = (await user.get("/api/v1/explain/site", params={"site": site})).json()["data"]
+    assert others["decisions"]["refused"][0]["example"] is None, "numbers are for everybody, tasks are not"
+    nothing = (await producer.get("/api/v1/explain/site", params={"site": "NOWHERE"})).json()
+    assert (nothing["success"], nothing["message"]) == (False, "there is no site NOWHERE")

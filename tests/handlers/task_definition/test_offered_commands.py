@@ -11,6 +11,7 @@ from services.task_definition.tasks.policy.command_table import COMMANDS
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
+from tests import rows
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define, put
 from tests.handlers.task_definition.world import production
@@ -125,3 +126,21 @@ async def test_a_preview_of_what_makes_no_sense_says_what_is_allowed(
 ) -> None:
     answer = (await producer.get("/api/v1/task/preview_command", params=query)).json()
     assert answer["success"] is False and told in answer["message"], answer
+
+
+async def test_names_that_begin_so_are_told_of_whose_tasks_the_caller_may_read(
+    database: Database, service: Service, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    async with database.read() as connection:
+        for name in ("ada", "adam", "bob", "ada"):
+            await rows.task(connection, user_name=name, vo="atlas", status="running")
+        await rows.task(connection, user_name="adrian", vo="atlas", status="done")
+
+    async def named(client: httpx.AsyncClient, field: str, start: str) -> list[str]:
+        answer = await client.get("/api/v1/task/names", params={"field": field, "start": start})
+        found: list[str] = answer.json()["data"]
+        return found
+
+    assert await named(producer, "user_name", "ad") == ["ada", "adam"]
+    assert await named(producer, "vo", "") == ["atlas"] and await named(producer, "vo", "b") == []
+    assert await named(user, "user_name", "ad") == []

@@ -1,4 +1,4 @@
-"""/api/v1/explain: why a task or a job waits, what a queue gets. Anybody with a token may ask.
+"""/api/v1/explain: why a task or a job waits, what a queue or a site gets. Anybody with a token may ask.
 
 Reasons, places and texts are for those whom the rule DETAILS names; to others its state is explained.
 """
@@ -58,5 +58,12 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
         async with database.read() as connection:
             found = await queues.of(connection, queue, caller)
         return Envelope(found) if found else refused(NOT_FOUND, f"there is no queue {queue}")
+
+    @router.get("/site")
+    async def site(caller: Anyone, site: QueueName) -> Response:
+        """Tell what the queues of a site took and refused within the last hour, and their day."""
+        async with database.read() as connection:
+            found = await queues.of_site(connection, site, caller)
+        return Envelope(found) if found else refused(NOT_FOUND, f"there is no site {site}")
 
     return router

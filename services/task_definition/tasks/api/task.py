@@ -6,7 +6,7 @@ DETAILS names. Users, production and operators may submit, if their token is not
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import asyncpg
 from fastapi import APIRouter, Body, Depends, Query
@@ -98,6 +98,7 @@ def task_routes(database: Database) -> APIRouter:
     ):
         router.get(f"/{question.__name__}")(question)
     router.get("/list")(routes.list_tasks)
+    router.get("/names")(routes.names)
     return router
 
 
@@ -275,6 +276,17 @@ class TaskRoutes:
         )
         async with self._database.read() as connection:
             return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts, jobs=jobs))
+
+    async def names(
+        self,
+        caller: Reader,
+        field: Annotated[Literal["user_name", "vo"], Query()],
+        start: Annotated[str, Query(max_length=100)] = "",
+        limit: Annotated[int, Page(50)] = 20,
+    ) -> Response:
+        """Name people with live tasks that the caller may read, or VOs, that begin so."""
+        async with self._database.read() as connection:
+            return Envelope(await store_reads.names_like(connection, field, start, limit, caller))
 
 
 def _not_found(task_id: int) -> Envelope:

@@ -34,12 +34,13 @@ SELECT CASE WHEN may.may_read THEN w.task_id END AS task_id, max(may.task_name) 
  GROUP BY 1 ORDER BY sum(w.n_jobs) DESC, 1;
 
 -- name: decisions_about_queue
--- What the latest decisions of the last hour that looked at it found, the latest first: the check that left it out (NULL: none)
--- with the numbers compared, and whether it was chosen. A decision knows it alone or with a resource type behind its
+-- What the latest decisions of the last hour that looked at these queues found, the latest first: the check that left it out (NULL: none)
+-- with the numbers compared, and whether it was chosen. A decision knows a queue alone or with a resource type behind its
 -- name. Index brokerage_decisions_old.
 -- told by: DETAILS
 WITH asked AS (
-    SELECT :queue::text AS name UNION ALL SELECT :queue || '/' || resource_name FROM resource_types),
+    SELECT queue AS name FROM unnest(:queues::text[]) queue
+    UNION ALL SELECT queue || '/' || resource_name FROM unnest(:queues::text[]) queue, resource_types),
     recent AS (
     SELECT decision_id, task_id, decided_at, chosen, names, codes, found, wanted, checks FROM brokerage_decisions
      WHERE decided_at > orrery_now() - interval '1 hour' AND kind <> 'task'
@@ -54,11 +55,20 @@ SELECT r.decided_at, r.task_id, t.task_name, r.codes[p.place] AS code, r.found[p
  WHERE p.place IS NOT NULL
  ORDER BY r.decided_at DESC, r.decision_id DESC;
 
--- name: without_a_job_at_queue
+-- name: without_a_job_at_queues
 -- Pilots that asked there within the last hour and got nothing, by class, the latest first.
 -- told by: STATES
-SELECT why, n_pilots, last_at FROM pilots_without_a_job
- WHERE queue = :queue AND last_at > orrery_now() - interval '1 hour' ORDER BY last_at DESC, why;
+SELECT why, sum(n_pilots)::bigint AS n_pilots, max(last_at) AS last_at FROM pilots_without_a_job
+ WHERE queue = ANY(:queues::text[]) AND last_at > orrery_now() - interval '1 hour'
+ GROUP BY why ORDER BY max(last_at) DESC, why;
+
+-- name: day_of_queues
+-- Jobs that began and ended there in each hour of the last day in which some did. Index queue_outcomes_queue.
+-- told by: STATES
+SELECT hour, sum(n_started)::bigint AS n_started, sum(n_finished)::bigint AS n_finished,
+       sum(n_failed)::bigint AS n_failed, sum(n_closed + n_cancelled)::bigint AS n_stopped
+  FROM queue_outcomes WHERE queue = ANY(:queues::text[]) AND hour > orrery_now() - interval '24 hours'
+ GROUP BY hour ORDER BY hour;
 
 -- name: reasons_at_queue
 -- What the last of them were told, by class: it may name whose work waits.

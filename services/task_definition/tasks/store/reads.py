@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 
@@ -25,6 +25,8 @@ from shared.waits.store import STATES
 SQL = Queries.beside(__file__)
 FILES_PER_DATASET = 1000
 MAX_TASKS = 1000
+#: names that are gone through for suggestions
+MOST_STEPS = 500
 #: jobs of a task, and ranges of its events, that are counted by kind
 MOST_COUNTED = 100_000
 #: states in which a task may wait for room in its share
@@ -107,6 +109,19 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
         **reach._asdict(),
     )
     return [dict(row) for row in rows]
+
+
+async def names_like(
+    connection: asyncpg.Connection, field: Literal["user_name", "vo"], start: str, at_most: int, caller: Caller
+) -> list[str]:
+    """Find what begins so: people with live tasks that the caller may read, or VOs."""
+    asked: dict[str, Any] = {"start": start, "at_most": at_most, "most_steps": MOST_STEPS}
+    if field == "vo":
+        return [row["name"] for row in await SQL.rows(connection, "vos_of_tasks", **asked)]
+    reach = Reach.of(caller)
+    rows = await SQL.rows(connection, "users_of_live_tasks", **asked, **reach._asdict())
+    names = [row["name"] for row in rows]
+    return names if reach.owner is None else [one for one in names if one == reach.owner]
 
 
 async def task_details(connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:

@@ -23,6 +23,34 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
         OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
 
+-- name: users_of_live_tasks
+-- Names of people with live tasks that begin so, of those whose tasks the reader may read, one after the other: index
+-- tasks_of_live_users is gone through from name to name, so many steps at most.
+-- told by: DETAILS
+WITH RECURSIVE known AS (
+    (SELECT user_name, vo, 1 AS step FROM tasks
+      WHERE user_name >= :start AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted') ORDER BY user_name, vo LIMIT 1)
+    UNION ALL
+    SELECT later.user_name, later.vo, known.step + 1 FROM known
+     CROSS JOIN LATERAL (SELECT t.user_name, t.vo FROM tasks t
+                          WHERE (t.user_name, t.vo) > (known.user_name, known.vo) AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+                          ORDER BY t.user_name, t.vo LIMIT 1) later
+     WHERE known.step < :most_steps::int AND starts_with(known.user_name, :start))
+SELECT DISTINCT user_name AS name FROM known
+ WHERE starts_with(user_name, :start)
+   AND orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[])
+ ORDER BY user_name LIMIT :at_most::int;
+
+-- name: vos_of_tasks
+-- VOs that begin so and have tasks: index tasks_vo_newest is gone through from VO to VO.
+-- told by: STATES
+WITH RECURSIVE known AS (
+    (SELECT vo, 1 AS step FROM tasks WHERE vo >= :start ORDER BY vo LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.vo FROM tasks t WHERE t.vo > known.vo ORDER BY t.vo LIMIT 1), known.step + 1 FROM known
+     WHERE known.vo IS NOT NULL AND known.step < :most_steps::int)
+SELECT vo AS name FROM known WHERE starts_with(vo, :start) ORDER BY vo LIMIT :at_most::int;
+
 -- name: held_back
 -- Why no jobs are made of these tasks now: their share has enough, and they have open input that no job has.
 -- told by: DETAILS
