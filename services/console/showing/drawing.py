@@ -66,7 +66,7 @@ SPARK_WIDTH, SPARK_HEIGHT = 240, 40
 
 
 def day(hours: Sequence[Mapping[str, Any]]) -> Markup:
-    """A bar for each hour of a day: jobs that finished below those that failed and those that were stopped."""
+    """A bar for each hour of a day: jobs that finished, below those that failed or were stopped."""
     kinds = (("n_finished", "good", "finished"), ("n_failed", "bad", "failed"), ("n_stopped", "over", "stopped"))
     most = max((sum(one[name] for name, _, _ in kinds) for one in hours), default=0)
     if not most:

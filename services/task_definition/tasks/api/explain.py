@@ -1,4 +1,4 @@
-"""/api/v1/explain: why a task or a job waits, what a queue or a site gets. Anybody with a token may ask.
+"""/api/v1/explain: why a task or job waits, what a queue or site gets. Anybody with a token may ask.
 
 Reasons, places and texts are for those whom the rule DETAILS names; to others its state is explained.
 """
