@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from starlette.routing import Route
@@ -50,5 +51,5 @@ async def share(visit: Visit) -> Page:
         share=visit.api.get("share/explain", gshare=name, hours=HOURS),
         use=visit.api.get("share/history", gshare=name, hours=HOURS),
     )
-    return Page("share.html", f"Share {name}", f"orrery shares --explain {name}", found.data, found.away,
+    return Page("share.html", f"Share {name}", f"orrery shares --explain {quote(name)}", found.data, found.away,
                 {"gshare": name})  # fmt: skip
