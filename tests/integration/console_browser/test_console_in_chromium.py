@@ -152,6 +152,34 @@ def test_a_waiting_task_says_why_what_would_lift_it_and_goes_on_once_that_is_don
     expect(page.get_by_role("heading", name="Passed every check")).to_be_visible()
 
 
+def test_the_keyboard_alone_leads_past_the_head_and_to_what_is_searched_for(waiting: int, operator: Page) -> None:
+    operator.goto("/console/")
+    operator.keyboard.press("Tab")
+    expect(operator.get_by_role("link", name="Skip to the content")).to_be_focused()
+    search = operator.get_by_role("searchbox")
+    for _ in range(20):
+        operator.keyboard.press("Tab")
+        if search.evaluate("one => one === document.activeElement"):
+            break
+    operator.keyboard.type(str(waiting))
+    operator.keyboard.press("Enter")
+    expect(
+        operator.get_by_role("region", name="Tasks").get_by_role("link", name=str(waiting), exact=True)
+    ).to_be_visible()
+
+
+def test_the_first_page_takes_at_most_60_kb(stage: Stage, new_context: NewContext) -> None:
+    """Over the wire, with all that it loads, in a browser that has nothing of it yet."""
+    page = people.by_link(new_context(), stage.orrery)
+    context = new_context()
+    context.add_cookies(page.context.cookies())
+    first = context.new_page()
+    first.goto("/console/", wait_until="load")
+    sizes = dict(first.evaluate("performance.getEntries().map(one => [one.name, one.transferSize ?? 0])"))
+    assert sum(sizes.values()) <= 60_000, sizes
+    assert {name.rpartition(".")[2] for name in sizes} >= {"css", "js"}
+
+
 def test_two_decisions_are_compared(waiting: int, operator: Page) -> None:
     operator.goto(f"/console/tasks/{waiting}/decisions")
     operator.get_by_role("button", name="Show the difference").click()
@@ -168,12 +196,14 @@ def test_a_task_is_killed_after_the_page_said_what_that_does(stage: Stage, opera
     said = operator.get_by_role("main")
     expect(said).to_contain_text("End a task and all its jobs.")
     expect(said).to_contain_text(re.compile(r"it has \d+ (activated|assigned)"))
-    operator.get_by_label("Why; it is shown with the task").fill("no longer needed")
+    operator.get_by_label("Why; it is shown with the task").fill("<b onclick='x'>no longer</b> needed \u202e")
     operator.get_by_role("button", name=f"kill task {task_id}").click()
     expect(operator.get_by_role("status")).to_contain_text("Done: kill")
     stage.wait_for(task_id, "aborted")
     operator.reload()
-    expect(operator.get_by_role("region", name="History")).to_contain_text("no longer needed")
+    expect(operator.get_by_role("region", name="History")).to_contain_text(
+        "<b onclick='x'>no longer</b> needed \\u202e"
+    )
 
 
 def test_failures_of_a_task_are_retried(stage: Stage, failed: int, operator: Page) -> None:
