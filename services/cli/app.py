@@ -47,6 +47,7 @@ from services.cli.commands import (
     task_queues,
     tasks,
     timeouts,
+    watchdog,
     watching,
     work_queues,
 )
@@ -109,6 +110,7 @@ for module in (
     status,
     report,
     retention,
+    watchdog,
     catalogue,
     config,
     bus,

@@ -7,7 +7,8 @@ throttled of tasks; failed and closed of jobs whose time is over or whose queue 
 `throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules and retention_*.
 
 ============  =====================================================================================================
-`handlers`    what is looked for, each with its period: tasks whose time has come or is over, what is said again
+`acting`      actions: name, period and work of each; what it found and did
+`handlers`    tasks whose time has come or is over, what is said again
 `expiring`    jobs whose time is over, and those of queues that have too many
 `sweeping`    events that seem to be lost, said again
 `pausing`     production tasks of which too many jobs fail
@@ -19,5 +20,5 @@ throttled of tasks; failed and closed of jobs whose time is over or whose queue 
 `policy/` has the tables: waits of tasks, thresholds of fast rebrokerage, the grace after an outage of our own, the
 rules of retention; what is wrong with time-out rules that a VO adds. The rules themselves are in `shared.timeouts`.
 HTTP: the invariants (`/api/v1/check`), messages put aside (`/api/v1/bus/...`), who did what (`/api/v1/audit`), what is
-dropped next (`/api/v1/retention`), time-out rules (`/api/v1/timeout/...`).
+dropped next (`/api/v1/retention`), time-out rules (`/api/v1/timeout/...`), actions (`/api/v1/watchdog/...`).
 """

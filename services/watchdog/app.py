@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter
+from prometheus_client import CollectorRegistry, Counter
 
+from services.watchdog.acting import Action, ActionMetrics, Actions
 from services.watchdog.api.system import web_application
 from services.watchdog.expiring import ExpiringJobs
 from services.watchdog.handlers import Watchdog
 from services.watchdog.retaining import Retaining, RetentionMetrics
 from shared.config.parameters import Parameters
 from shared.events import TasksWoken
-from shared.runtime.service import Context, Periodic, Service, with_parameters
+from shared.runtime.service import Context, Service, with_parameters
 from shared.snapshot import KnownGrid
 
-#: how often the turn of each watch is tried; the real periods are runtime parameters (`parameters.py`)
-TICK_S = 5.0
+
+def actions_of(parameters: Parameters, jobs: ExpiringJobs, watchdog: Watchdog, retaining: Retaining) -> list[Action]:
+    """Every action: its name in `watch_runs`, what it does, its period, its work."""
+    return [
+        Action("jobs", "asks time-out rules about jobs whose deadline has come", lambda every: every.jobs_period_s,
+               jobs.watch_jobs),
+        Action("overloaded_queues", "sends jobs of queues that have too many elsewhere (fast rebrokerage)",
+               lambda every: every.rebrokerage_period_s, jobs.watch_overloaded_queues),
+        Action("tasks", "lets waiting tasks go on, or gives them up", lambda every: every.pending_period_s,
+               watchdog.watch_tasks),
+        Action("attempts", "pauses tasks that fail again and again, and lets them go on",
+               lambda every: every.throttle_period_s, watchdog.watch_attempts),
+        Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep),
+        Action("retention", "drops what is older than it may be", lambda every: every.retention_period_s,
+               retaining.drop_old),
+    ]  # fmt: skip
+
+
+def _made(parameters: Parameters, grid: KnownGrid, registry: CollectorRegistry) -> tuple[Watchdog, list[Action]]:
+    expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=registry)
+    swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=registry)
+    skipped = Counter(
+        "orrery_watchdog_skipped_rule_sets", "Times that a VO's rules were unreadable", ["vo"], registry=registry
+    )
+    watchdog = Watchdog(parameters, grid, swept)
+    retaining = Retaining(parameters, RetentionMetrics.of(registry))
+    jobs = ExpiringJobs(parameters, grid, expired, skipped)
+    return watchdog, actions_of(parameters, jobs, watchdog, retaining)
 
 
 def build(context: Context) -> Service:
-    expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=context.metrics)
-    swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=context.metrics)
-    skipped = Counter(
-        "orrery_watchdog_skipped_rule_sets", "Times that a VO's rules were unreadable", ["vo"], registry=context.metrics
-    )
     parameters = Parameters()
     grid = KnownGrid(context.cache)
-    jobs, watchdog = ExpiringJobs(parameters, grid, expired, skipped), Watchdog(parameters, grid, swept)
-    retaining = Retaining(parameters, RetentionMetrics.of(context.metrics))
+    watchdog, declared = _made(parameters, grid, context.metrics)
+    actions = Actions(declared, parameters, ActionMetrics(context.metrics))
+
+    def once() -> Actions:
+        """Actions for one run that is asked for: what they remember and count ends with it."""
+        registry = CollectorRegistry()
+        return Actions(_made(parameters, grid, registry)[1], parameters, ActionMetrics(registry))
+
     service = Service(
         name="watchdog",
         work=[(TasksWoken, watchdog.on_tasks_woken)],
-        periodic=[
-            Periodic("jobs", TICK_S, jobs.watch_jobs),
-            Periodic("overloaded-queues", TICK_S, jobs.watch_overloaded_queues),
-            Periodic("tasks", TICK_S, watchdog.watch_tasks),
-            Periodic("attempts", TICK_S, watchdog.watch_attempts),
-            Periodic("sweep", TICK_S, watchdog.sweep),
-            Periodic("retention", TICK_S, retaining.drop_old),
-        ],
-        web=web_application(context.database, parameters),
+        periodic=actions.periodic(),
+        web=web_application(context.database, parameters, once),
         drains_dead_queue=True,
     )
     return with_parameters(parameters, context.database, service)

@@ -12,9 +12,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from prometheus_client import Counter
 
+from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.policy import rebrokerage
 from services.watchdog.policy.deadlines import basis_of, changed
@@ -84,15 +86,15 @@ class ExpiringJobs:
         self._limits = WatchLimits(parameters)
         self._asked_by: tuple[object, _Asked] | None = None
 
-    async def watch_jobs(self, work: UnitOfWork) -> bool:
-        """Ask the rules about one slice of the jobs whose deadline has come; whether there are more.
+    async def watch_jobs(self, work: UnitOfWork) -> Looked:
+        """Ask the rules about one slice of the jobs whose deadline has come.
 
         They end, or have a later deadline. While some are left, the turn stays as it was and the next slice follows.
         """
         period_s = self._limits.periods.jobs_period_s
         last = await store.start_run(work.connection, "jobs", period_s)
         if last is None:
-            return False
+            return Looked()
         suspended = grace(
             last,
             work.now,
@@ -104,7 +106,7 @@ class ExpiringJobs:
         if suspended is not None:
             await store.record_grace(work.connection, "jobs", suspended)
             log.info("jobs: nothing expires until %s: %s", suspended.until, suspended.reason)
-            return False
+            return Looked()
         asked = await self._asked(work, last)
         most = min(SLICE, self._limits.periods.most_jobs)
         due = await store.due_jobs(work.connection, asked.facts, asked.now, most)
@@ -114,7 +116,7 @@ class ExpiringJobs:
             await store.give_back_turn(work.connection, "jobs", last.at)
         else:
             self._asked_by = None
-        return more
+        return Looked(more, len(due), n_judged)
 
     async def _judge(self, work: UnitOfWork, asked: _Asked, jobs: Sequence[WatchedJob]) -> int:
         """End those that are overdue, put off the others; how many of them were as they were judged."""
@@ -131,7 +133,7 @@ class ExpiringJobs:
         return n_ended + (await store.put_off(work.connection, later) if later else 0)
 
     async def _judge_concerned(self, work: UnitOfWork, asked: _Asked) -> bool:
-        """Ask about a slice of the jobs whom a change of rules, limits or queues concerns; whether there are more."""
+        """Ask about a slice of the jobs whom a change concerns; whether there are more."""
         known = await store.basis(work.connection)
         now = basis_of(asked.rules, asked.limits, asked.facts.queues)
         if known is None or known.differs(now):
@@ -174,21 +176,23 @@ class ExpiringJobs:
         self._asked_by = asked_by, found
         return found
 
-    async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
+    async def watch_overloaded_queues(self, work: UnitOfWork) -> Looked:
         """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""
         periods = self._limits.periods
         if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
-            return
+            return Looked()
         thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
         if not thresholds.n_queued:
-            return
+            return Looked()
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
         allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
         chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, periods.rebrokerage_again_s)
+        n_all = 0
         for overload, _ in allotted:
-            n_closed = await self._expire(work, overload.verdict, chosen.get(overload, []))
+            n_all += (n_closed := await self._expire(work, overload.verdict, chosen.get(overload, [])))
             log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
+        return Looked(False, sum(map(len, chosen.values())), n_all)
 
     async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[WatchedJob]) -> int:
         """End these jobs; how many were still as they were judged."""
@@ -198,6 +202,7 @@ class ExpiringJobs:
             ended = await store.expire(work.connection, some, verdict)
             if ended.job_ids:
                 work.emit(JobsExpired(job_ids=ended.job_ids, moves=ended.moves, reason=verdict.reason))
-                self._expired.labels(rule=verdict.rule).inc(len(ended.job_ids))
+                count = partial(self._expired.labels(rule=verdict.rule).inc, len(ended.job_ids))
+                work.after_commit(count)
             n_ended += len(ended.job_ids)
         return n_ended

@@ -6,11 +6,14 @@ One replica at a time, under a lease whose term fences it; `watch_runs` makes ev
 from __future__ import annotations
 
 import logging
+from collections import deque
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from prometheus_client import Counter
 
 from services.watchdog import sweeping as sweeps
+from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.pausing import pause_failing
 from services.watchdog.policy import tasks as task_policy
@@ -42,13 +45,16 @@ class Watchdog:
         self._parameters = parameters
         self._limits = WatchLimits(parameters)
         self._swept = swept
+        #: kinds of this round of the sweep that were not looked at yet
+        self._kinds: deque[sweeps.Sweep] = deque()
 
-    async def watch_tasks(self, work: UnitOfWork) -> bool:
-        """Let pending tasks go on or exhaust them, look again at tasks that asked; whether there are more."""
+    async def watch_tasks(self, work: UnitOfWork) -> Looked:
+        """Let pending tasks go on or exhaust them, look again at tasks that asked."""
         last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
-            return False
-        n_released = max(await self._release_pending(work), await self._give_up_assigning(work))
+            return Looked()
+        n_pending, n_assigning = await self._release_pending(work), await self._give_up_assigning(work)
+        n_released = n_pending + n_assigning
         due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.periods.remind_again_s)
         for task_id, status in due:
             reason = f"the time to look at it again has come while {status}"
@@ -56,10 +62,11 @@ class Watchdog:
         # who committed a chunk at the last look is seen now
         since = EVER if last.at is None else last.at - OVERLAP
         await store.SQL.run(work.connection, "forget_waiting", since=since)
-        more = max(n_released, len(due)) >= store.MOST_TASKS
+        more = max(n_pending, n_assigning, len(due)) >= store.MOST_TASKS
         if more:
             await store.give_back_turn(work.connection, "tasks", last.at)
-        return more
+        n_done = n_released + len(due)
+        return Looked(more, n_done, n_done)
 
     async def on_tasks_woken(self, event: TasksWoken, work: UnitOfWork) -> None:
         """Let pending tasks go on: what held them has changed. The others are looked at where they are."""
@@ -108,10 +115,11 @@ class Watchdog:
             )
         return True
 
-    async def watch_attempts(self, work: UnitOfWork) -> None:
+    async def watch_attempts(self, work: UnitOfWork) -> Looked:
         """Pause production that fails again and again, and analysis with too much input under way."""
         if await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s) is None:
-            return
+            return Looked()
+        n_throttled = 0
         every = self._limits.periods.throttle_attempts
         if every:
             rows = await store.SQL.rows(
@@ -122,10 +130,11 @@ class Watchdog:
                 if decision is not None:
                     reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
                     await work.because(reason)
-                    await store.throttle_task(work.connection, row["task_id"], decision, reason)
+                    n_throttled += await store.throttle_task(work.connection, row["task_id"], decision, reason)
         await pause_failing(work, self._parameters, self._grid)
         await self._limit_transfers(work)
         await self._release_throttled(work)
+        return Looked(False, n_throttled + len(work.emitted), n_throttled + len(work.emitted))
 
     async def _limit_transfers(self, work: UnitOfWork) -> None:
         """Keep analysis of users who have too much input moved from making jobs until that is less."""
@@ -162,26 +171,29 @@ class Watchdog:
                     )
                 )
 
-    async def sweep(self, work: UnitOfWork) -> bool:
-        """Announce again what seems to be lost; whether there is more. A kind that fails stops no other."""
-        last = await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s)
-        if last is None:
-            return False
-        more = False
-        for kind in sweeps.SWEEPS:
-            try:
-                async with work.connection.transaction():
-                    n_rows = await self._sweep_kind(work, kind)
-            except Exception as error:
-                if work.connection.is_closed():
-                    raise
-                log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
-                continue
-            more = more or n_rows >= kind.most
-        await sweep_store.SQL.run(work.connection, "forget_marks")
-        if more:
-            await store.give_back_turn(work.connection, "sweep", last.at)
-        return more
+    async def sweep(self, work: UnitOfWork) -> Looked:
+        """Announce again a slice of what seems to be lost of the next kind.
+
+        A kind that fails stops no other.
+        """
+        if not self._kinds:
+            if await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s) is None:
+                return Looked()
+            await sweep_store.SQL.run(work.connection, "forget_marks")
+            self._kinds.extend(sweeps.SWEEPS)
+        if not self._kinds:
+            return Looked()
+        kind, n_rows = self._kinds.popleft(), 0
+        try:
+            async with work.connection.transaction():
+                n_rows = await self._sweep_kind(work, kind)
+        except Exception as error:
+            if work.connection.is_closed():
+                raise
+            log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
+        if n_rows >= kind.most:
+            self._kinds.append(kind)
+        return Looked(bool(self._kinds), n_rows, n_rows)
 
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> int:
         """Announce rows of this kind again; how many: all of them or, if one cannot be, none."""
@@ -198,7 +210,7 @@ class Watchdog:
         events = list(kind.build(rows, work.now))
         if rows:
             log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
-            self._swept.labels(kind=kind.kind).inc(len(rows))
+            work.after_commit(partial(self._swept.labels(kind=kind.kind).inc, len(rows)))
         for event in events:
             work.emit(event)
         tasks = sorted({row["task_id"] for row in rows if row.get("task_id") == row["entity_id"]})

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 import asyncpg
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from services.watchdog.acting import Looked
 from services.watchdog.parameters import Periods
 from services.watchdog.policy.retention import BYTES_OF_GB, RULES, Order, Rule, is_nearly_full, kept
 from services.watchdog.store import retention as store
@@ -54,18 +55,18 @@ class Retaining:
         self._due: deque[Rule] = deque()
         self._most: dict[str, int] = {}
 
-    async def drop_old(self, work: UnitOfWork) -> bool:
-        """Drop one slice of the next rule; whether the round goes on.
+    async def drop_old(self, work: UnitOfWork) -> Looked:
+        """Drop one slice of the next rule.
 
         A rule that fails is left to the next round.
         """
         if not self._due:
             period_s = self._parameters.filled(Periods).retention_period_s
             if await take_turn(work.connection, "retention", period_s) is None:
-                return False
+                return Looked()
             await self._measure(work.connection)
             self._due.extend(RULES)
-            return True
+            return Looked(more=True)
         rule = self._due.popleft()
         started, most = time.monotonic(), self._most.get(rule.name, MOST_ROWS)
         done = await self._slice(work, rule, most)
@@ -74,7 +75,7 @@ class Retaining:
         work.after_commit(lambda: self._metrics.dropped.labels(rule.name).inc(done.n_rows))
         if done.more:
             self._due.append(rule)
-        return bool(self._due)
+        return Looked(bool(self._due), done.n_rows, done.n_rows)
 
     async def _slice(self, work: UnitOfWork, rule: Rule, most: int) -> Slice:
         days = kept(rule, self._parameters.read).days

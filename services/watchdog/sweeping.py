@@ -50,7 +50,7 @@ class Sweep:
     kind: str
     build: Build
     age: Parameter[float] = SWEEP_AGE_S
-    most: int = 1000
+    most: int = IDS_OF_EVENT
     by_time: bool = False
 
 
@@ -206,12 +206,12 @@ SWEEPS: tuple[Sweep, ...] = (
     Sweep("idle_tasks", _idle),
     Sweep("offered_chunks", _offered),
     Sweep("stale_chunks", _stale, WAIT_FOR_PICKED_S),
-    Sweep("defined_jobs", _defined, most=5000),
-    Sweep("holding_jobs", _holding, most=5000),
-    Sweep("unmerged_jobs", _unmerged, most=5000, by_time=True),
-    Sweep("uncounted_jobs", _uncounted, most=5000),
-    Sweep("requested_transfers", _requested, most=5000),
-    Sweep("moved_jobs", _moved, most=5000, by_time=True),
+    Sweep("defined_jobs", _defined),
+    Sweep("holding_jobs", _holding),
+    Sweep("unmerged_jobs", _unmerged, by_time=True),
+    Sweep("uncounted_jobs", _uncounted),
+    Sweep("requested_transfers", _requested),
+    Sweep("moved_jobs", _moved, by_time=True),
     Sweep("prepared_tasks", _prepared),
     Sweep("leaving_tasks", _leaving),
     Sweep("paused_tasks", _paused),

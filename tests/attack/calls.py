@@ -211,6 +211,8 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/audit": Call(_nothing),
     "GET /api/v1/condition": Call(_nothing),
     "GET /api/v1/retention": Call(_nothing),
+    "GET /api/v1/watchdog/list": Call(_nothing),
+    "POST /api/v1/watchdog/run": Call(lambda victim: {"action": "sweep", "dry_run": True}),
     "GET /api/v1/share/list": Call(_nothing),
     "GET /api/v1/share/history": Call(lambda victim: {"gshare": "MC"}),
     "GET /api/v1/share/explain": Call(_nothing),

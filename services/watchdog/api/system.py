@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,6 +11,8 @@ from fastapi import Depends, FastAPI, Query
 from pydantic import BaseModel, Field
 
 from services.watchdog import diagnosing
+from services.watchdog.acting import Actions
+from services.watchdog.api.actions import add_actions
 from services.watchdog.api.retention import add_retention
 from services.watchdog.api.timeouts import add_timeouts
 from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks, waiting
@@ -39,7 +42,7 @@ class DropRequest(ReplayRequest):
     reason: Annotated[str, Field(min_length=1, max_length=500)]
 
 
-def web_application(database: Database, parameters: Parameters) -> FastAPI:
+def web_application(database: Database, parameters: Parameters, actions: Callable[[], Actions]) -> FastAPI:
     """Routes under /api/v1; the runtime adds /livez, /readyz and /metrics."""
     web = FastAPI(title="Orrery watchdog")
     web.router.route_class = JsonRoute
@@ -49,6 +52,7 @@ def web_application(database: Database, parameters: Parameters) -> FastAPI:
     _add_audit(web, database)
     add_retention(web, database, parameters)
     add_timeouts(web, database, parameters)
+    add_actions(web, database, actions)
     return web
 
 

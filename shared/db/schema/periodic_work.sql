@@ -27,7 +27,9 @@ CREATE TABLE watch_runs (
     watch text PRIMARY KEY,                    -- its name
     last_run_at timestamptz NOT NULL,          -- when it last ran
     grace_until timestamptz,                   -- until when it keeps its hands still after an outage of our own
-    grace_reason text                          -- which outage
+    grace_reason text,                         -- which outage
+    last_done_at timestamptz,                  -- when it last did something
+    last_done jsonb                            -- what: how many rows, and of which ids it told
 );
 
 -- Time-out rules of jobs that VOs added to those of the field, each for jobs of its VO.

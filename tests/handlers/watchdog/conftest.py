@@ -50,6 +50,14 @@ class Stage:
             await watch(work)
         return await self.announced()
 
+    async def sweep(self) -> list[Event]:
+        """One whole round of the sweep, each slice in a transaction of its own; the events that it announced."""
+        more = True
+        while more:
+            async with self.database.begin(reason="periodic") as work:
+                more = bool(await self.watchdog.sweep(work))
+        return await self.announced()
+
     async def announced(self) -> list[Event]:
         """Take what is in the outbox."""
         async with self.database.read() as connection:

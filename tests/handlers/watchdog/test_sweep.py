@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from services.watchdog import sweeping as sweeps
-from services.watchdog.app import TICK_S
+from services.watchdog.acting import TICK_S
 from services.watchdog.sweeping import SWEEPS, Sweep
 from shared.events import (
     ChunkOffered,
@@ -279,7 +279,7 @@ async def test_a_row_that_waits_for_an_event_is_announced_again(
         " AND d.type = 'input')",
         START,
     )
-    found = await stage.run(stage.watchdog.sweep)
+    found = await stage.sweep()
     assert [type(event) for event in found] == [kind for kind, _ in expected]
     for event, (_, values) in zip(found, expected, strict=True):
         assert {key: getattr(event, key) for key in values} == values
@@ -293,7 +293,7 @@ async def test_a_young_row_is_left_alone_and_an_old_one_waits_longer_each_time(
     await rows.task(connection, status="registered", state_change_time=START)
     announced_at = []
     for minute in range(40):
-        if await stage.run(stage.watchdog.sweep):
+        if await stage.sweep():
             announced_at.append(minute)
         stage.clock.forward(seconds=60)
     assert announced_at == [2, 4, 8, 16, 32]
@@ -303,7 +303,7 @@ async def test_a_task_that_the_sweep_looks_at_knows_when(stage: Stage, connectio
     stuck = await rows.task(connection, status="registered", state_change_time=OLD)
     young = await rows.task(connection, status="registered", state_change_time=START)
     await rows.job(connection, young, status="holding", state_change_time=OLD)
-    await stage.run(stage.watchdog.sweep)
+    await stage.sweep()
     found = await connection.fetch("SELECT task_id, rescue_time FROM tasks ORDER BY task_id")
     assert [tuple(row) for row in found] == [(stuck, START), (young, None)]
 
@@ -311,11 +311,11 @@ async def test_a_task_that_the_sweep_looks_at_knows_when(stage: Stage, connectio
 async def test_a_row_that_came_back_into_the_state_is_new(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection, status="ready", state_change_time=OLD)
     for _ in range(5):
-        await stage.run(stage.watchdog.sweep)
+        await stage.sweep()
         stage.clock.forward(minutes=2)
     await rows.change(connection, "UPDATE tasks SET state_change_time = $1", stage.clock.now)
     stage.clock.forward(seconds=61)
-    (event,) = await stage.run(stage.watchdog.sweep)
+    (event,) = await stage.sweep()
     assert event.task_id == task
     assert await stage.value("SELECT times FROM sweep_marks") == 1
 
@@ -324,7 +324,7 @@ async def test_many_rows_are_batches_of_500_ids(stage: Stage, connection: asyncp
     task = await rows.task(connection)
     for _ in range(501):
         await rows.job(connection, task, status="holding", state_change_time=OLD)
-    events = await stage.run(stage.watchdog.sweep)
+    events = await stage.sweep()
     assert [len(event.job_ids) for event in events] == [500, 1]
 
 
@@ -338,18 +338,18 @@ async def test_a_sweep_that_fails_stops_no_other(
     monkeypatch.setattr(sweeps, "SWEEPS", (Sweep("no_such_query", broken), *kinds))
     await rows.task(connection, status="registered", state_change_time=OLD)
     prepared = await rows.task(connection, status="prepared", state_change_time=OLD)
-    (event,) = await stage.run(stage.watchdog.sweep)
+    (event,) = await stage.sweep()
     assert isinstance(event, TaskPrepared) and event.task_id == prepared
     assert "sweep of registered_tasks failed: ValueError: a row that nobody foresaw" in caplog.text
     assert await stage.value("SELECT count(*) FROM sweep_marks WHERE kind = 'registered_tasks'") == 0
 
 
 async def test_work_whose_event_was_lost_goes_on_within_60_s(stage: Stage, connection: asyncpg.Connection) -> None:
-    await stage.run(stage.watchdog.sweep)
+    await stage.sweep()
     stage.clock.forward(seconds=1)
     await rows.task(connection, status="registered", state_change_time=stage.clock.now)
     stuck_at = stage.clock.now
-    while not await stage.run(stage.watchdog.sweep):
+    while not await stage.sweep():
         stage.clock.forward(seconds=TICK_S)
     assert timedelta(seconds=35) <= stage.clock.now - stuck_at <= timedelta(seconds=60)
 
@@ -358,7 +358,7 @@ async def test_rows_that_were_not_stuck_at_their_time_are_not_looked_at_again(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     async def merging() -> list[int]:
-        events = await stage.run(stage.watchdog.sweep)
+        events = await stage.sweep()
         return [job_id for event in events if isinstance(event, JobsMerging) for job_id in event.job_ids]
 
     task = await rows.task(connection)

@@ -1,0 +1,190 @@
+"""Actions: what the watchdog does every so often, each declared by its name, period and work.
+
+Each has a lease and a loop of its own, so that a slow one delays no other. A call does one slice in one transaction and
+says what it found and did; what was said to others, with ids, is kept of the last slice that did something.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from services.watchdog.parameters import Periods
+from services.watchdog.store.acting import SQL
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events.base import Event
+from shared.runtime.service import Periodic
+
+#: how often the turn of each action is tried; the real periods are runtime parameters (`parameters.py`)
+TICK_S = 5.0
+#: of one run that is asked for: slices, seconds, ids that are told of each event
+MOST_SLICES, MOST_SECONDS, MOST_IDS = 200, 20.0, 1000
+#: fields of events that name what they are about
+_ABOUT = ("job_ids", "failed_job_ids", "task_id", "chunk_id", "transfer_ids")
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a slice found and did. It is true while more is left, so that the next slice follows at once."""
+
+    more: bool = False
+    n_found: int = 0
+    n_done: int = 0
+
+    def __bool__(self) -> bool:
+        return self.more
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that the watchdog does; `period`: which of its periods."""
+
+    name: str
+    does: str
+    period: Callable[[Periods], float]
+    run: Callable[[UnitOfWork], Awaitable[Looked]]
+
+
+class ActionMetrics:
+    """What actions found and did, how long that took, and how late they were."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, means: str) -> Counter:
+            return Counter(f"orrery_watchdog_{name}", means, ["action"], registry=registry)
+
+        def gauge(name: str, means: str) -> Gauge:
+            return Gauge(f"orrery_watchdog_{name}", means, ["action"], registry=registry)
+
+        self.found = counter("found", "Rows that an action of the watchdog looked at because their time had come")
+        self.done = counter("done", "Rows that an action of the watchdog changed or told of again")
+        self.late_s = gauge("late_seconds", "By how much the last turn of an action came after its period")
+        self.last_run_at = gauge("last_run_timestamp_seconds", "When an action last had its turn")
+        self.period_s = gauge("period_seconds", "How often an action is to have its turn")
+        self.seconds = Histogram(
+            "orrery_watchdog_seconds", "Duration of one slice of an action", ["action"], registry=registry
+        )
+
+
+@dataclass
+class Report:
+    """What one run that was asked for found and did."""
+
+    action: str
+    dry_run: bool
+    n_found: int = 0
+    n_done: int = 0
+    n_slices: int = 0
+    seconds: float = 0.0
+    more: bool = False
+    did: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, looked: Looked, events: Sequence[Event]) -> None:
+        """Count one slice, and keep what it said."""
+        self.n_found += looked.n_found
+        self.n_done += looked.n_done
+        self.n_slices += 1
+        self.more = looked.more
+        self.did += said_by(events)
+
+
+class _RolledBack(Exception):
+    """Ends a dry run."""
+
+
+def said_by(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Each event with the ids that it is about, and why, for people."""
+    told = []
+    for event in events:
+        values = event.model_dump(mode="json", include={*_ABOUT, "reason", "command", "status"}, exclude_none=True)
+        about = {name: value[:MOST_IDS] if isinstance(value, list) else value for name, value in values.items()}
+        told.append({"event": type(event).__name__, **about})
+    return told
+
+
+class Actions:
+    """All actions of the watchdog; `find` makes those of a run that is asked for, which remembers nothing."""
+
+    def __init__(self, declared: Sequence[Action], parameters: Parameters, metrics: ActionMetrics) -> None:
+        self.declared = {action.name: action for action in declared}
+        self._parameters, self._metrics = parameters, metrics
+
+    def period_s(self, action: Action) -> float:
+        """How often it is to have its turn."""
+        return action.period(self._parameters.filled(Periods))
+
+    def periodic(self) -> list[Periodic]:
+        """One loop and lease for each."""
+        return [Periodic(one.name.replace("_", "-"), TICK_S, self._looping(one)) for one in self.declared.values()]
+
+    def _looping(self, action: Action) -> Callable[[UnitOfWork], Awaitable[bool]]:
+        async def run(work: UnitOfWork) -> bool:
+            before = await SQL.value(work.connection, "last_turn", watch=action.name)
+            started = time.monotonic()
+            looked = await action.run(work)
+            seconds = time.monotonic() - started
+            said = said_by(work.emitted)
+            if looked.n_done or said:
+                await _keep(work, action.name, looked, said)
+            at = await SQL.value(work.connection, "last_turn", watch=action.name)
+
+            def count() -> None:
+                of, name, period_s = self._metrics, action.name, self.period_s(action)
+                of.found.labels(name).inc(looked.n_found)
+                of.done.labels(name).inc(looked.n_done)
+                of.period_s.labels(name).set(period_s)
+                if at is not None:
+                    of.last_run_at.labels(name).set(at.timestamp())
+                if at != before:
+                    of.seconds.labels(name).observe(seconds)
+                    late_s = 0.0 if before is None or at is None else (at - before).total_seconds() - period_s
+                    of.late_s.labels(name).set(max(0.0, late_s))
+
+            work.after_commit(count)
+            return looked.more
+
+        return run
+
+    async def run_now(self, database: Database, name: str, *, reason: str, dry_run: bool) -> Report:
+        """Run an action before its period is over; a dry run is one transaction that is rolled back."""
+        action, report = self.declared[name], Report(name, dry_run)
+        started = time.monotonic()
+        try:
+            while True:
+                async with database.begin(reason=reason) as work:
+                    if report.n_slices == 0:
+                        await SQL.run(work.connection, "make_due", watch=name, period_s=self.period_s(action))
+                    while self._goes_on(report, started):
+                        n_said = len(work.emitted)
+                        looked = await action.run(work)
+                        report.add(looked, work.emitted[n_said:])
+                        if not dry_run:
+                            break
+                    if dry_run:
+                        raise _RolledBack
+                    if report.n_done or report.did:
+                        await _keep(work, name, Looked(report.more, report.n_found, report.n_done), report.did)
+                if not self._goes_on(report, started):
+                    break
+        except _RolledBack:
+            pass
+        report.seconds = time.monotonic() - started
+        return report
+
+    @staticmethod
+    def _goes_on(report: Report, started: float) -> bool:
+        """Whether another slice is run now."""
+        if report.n_slices == 0:
+            return True
+        return report.more and report.n_slices < MOST_SLICES and time.monotonic() - started < MOST_SECONDS
+
+
+async def _keep(work: UnitOfWork, name: str, looked: Looked, said: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what an action did last, for those who ask."""
+    did = {"n_found": looked.n_found, "n_done": looked.n_done, "did": said[:20]}
+    await SQL.run(work.connection, "keep_done", watch=name, last_done=did)
