@@ -3,41 +3,72 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.policy.priority_balance import QueueUse, Raise, balanced
 from services.job_dispatch.policy.user_caps import Account
 from services.job_dispatch.store.user_caps import SQL
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.batches import batches
 
 log = logging.getLogger(__name__)
 
 #: jobs that ended within this count beside those that run
 ENDED_WITHIN_H = 24
-#: jobs raised in one transaction; whoever is left is looked at again
+#: jobs raised by one look: no further account is begun beyond that; whoever is left is looked at again
 MOST_JOBS = 20_000
+#: jobs raised in one transaction
+SLICE = 500
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """Waiting jobs of an account at a queue that get so much more, by id with the priority that they had."""
+
+    reason: str
+    by: int
+    priorities: Mapping[int, int]
 
 
 class Balancing:
     """One replica at a time looks at all accounts."""
 
-    def __init__(self, reordering: Reordering, *, most: int = MOST_JOBS) -> None:
+    def __init__(self, reordering: Reordering, *, most: int = MOST_JOBS, size: int = SLICE) -> None:
         self._reordering = reordering
-        self._most = most
+        self._most, self._size = most, size
+        self._left: deque[_Raised] = deque()
 
-    async def look(self, work: UnitOfWork) -> None:
-        """Raise whom the policy names, account by account and queue by queue, each as a whole."""
+    async def look(self, work: UnitOfWork) -> bool:
+        """Raise whom the policy names, account by account and queue by queue, each as a whole, in slices.
+
+        Whether the next slice follows at once. The most urgent jobs come first, so that their order stays in between.
+        """
+        if not self._left:
+            self._left.extend(await self._chosen(work))
+        if self._left:
+            slice_ = self._left.popleft()
+            await work.because(slice_.reason)
+            await self._reordering.raise_jobs(work, slice_.priorities, slice_.by)
+        return bool(self._left)
+
+    async def _chosen(self, work: UnitOfWork) -> list[_Raised]:
+        """Slices of all that are raised by one look."""
         rows = await SQL.rows(work.connection, "use_of_queues", timeout_s=60, ended_within_h=ENDED_WITHIN_H)
-        left = self._most
+        left, found = self._most, list[_Raised]()
         for one in balanced([_use(*row) for row in rows]):
             if one.use.n_waiting > left and left < self._most:
                 continue
             left -= one.use.n_waiting
-            n_raised = await self._raise(work, one)
-            log.info("%s (%d jobs)", one.reason, n_raised)
+            waiting = await self._waiting(work, one)
+            log.info("%s (%d jobs)", one.reason, len(waiting))
+            found += [_Raised(one.reason, one.by, dict(some)) for some in batches(waiting, self._size)]
+        return found
 
-    async def _raise(self, work: UnitOfWork, one: Raise) -> int:
-        await work.because(one.reason)
+    async def _waiting(self, work: UnitOfWork, one: Raise) -> list[tuple[int, int]]:
+        """The waiting jobs of an account at a queue with their priorities, the most urgent first."""
         account = one.use.account
         rows = await SQL.rows(
             work.connection,
@@ -47,8 +78,7 @@ class Balancing:
             working_group=account.working_group,
             queue=one.use.queue,
         )
-        priorities = {row["job_id"]: row["current_priority"] + one.by for row in rows}
-        return len(await self._reordering.set_priorities(work, priorities))
+        return [(row["job_id"], row["current_priority"]) for row in rows]
 
 
 def _use(

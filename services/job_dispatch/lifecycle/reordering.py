@@ -78,6 +78,12 @@ class Reordering:
             work, jobs, {job.job_id: NewOrder(job.gshare, priorities[job.job_id]) for job in jobs}
         )
 
+    async def raise_jobs(self, work: UnitOfWork, priorities: Mapping[int, int], by: int) -> list[int]:
+        """Give jobs so much more that still wait with the priorities that they had; their ids, in order."""
+        rows = await SQL.rows(work.connection, "lock_waiting_jobs", job_ids=sorted(priorities), statuses=list(WAITING))
+        jobs = [job for job in (WaitingJob(**dict(row)) for row in rows) if job.priority == priorities[job.job_id]]
+        return await self._reorder(work, jobs, {job.job_id: NewOrder(job.gshare, job.priority + by) for job in jobs})
+
     async def _advance(self, work: UnitOfWork, change: OrderChange) -> int:
         """Change the next slice of a task's jobs; the change ends when none is left."""
         wanted = _wanted(change)

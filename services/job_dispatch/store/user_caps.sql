@@ -75,7 +75,7 @@ SELECT j.job_id, j.current_priority
    AND ((:working_group <> '' AND t.working_group = :working_group)
         OR (:working_group = '' AND t.user_name = :user_name AND coalesce(t.working_group, '') = ''))
    AND orrery_is_analysis(t.task_type, t.prod_source_label) AND j.job_type = 'normal'
- ORDER BY j.job_id;
+ ORDER BY j.current_priority DESC, j.job_id;
 
 -- name: accounts_of_tasks
 -- For whom the jobs of analysis tasks count: their working group, or their user.

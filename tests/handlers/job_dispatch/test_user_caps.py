@@ -47,6 +47,16 @@ async def states(rows: Rows, task_id: int) -> Counter[str]:
     return Counter(row["status"] for row in found)
 
 
+async def balance(rows: Rows, balancing: Balancing) -> int:
+    """One whole look; in how many slices."""
+    n_slices, more = 0, True
+    while more:
+        async with rows.database.begin(reason="priority-balance") as work:
+            more = await balancing.look(work)
+        n_slices += 1
+    return n_slices
+
+
 async def look(rows: Rows, caps: UserCaps) -> int:
     """Until nothing is left to do; in how many slices."""
     n_slices, more = 0, True
@@ -172,8 +182,7 @@ async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows) -
     group = await analysis(rows, "carol", running=0, activated=2, working_group="higgs")
     production = await analysis(rows, "bob", running=0, activated=3, task_type="prod", prod_source_label="managed")
     await set_user(rows, "bob", quota=1.0)
-    async with rows.database.begin(reason="priority-balance") as work:
-        await Balancing(Reordering()).look(work)
+    await balance(rows, Balancing(Reordering()))
     async with rows.database.read() as connection:
         found = await connection.fetch(
             "SELECT task_id, min(current_priority) AS low, max(current_priority) AS high FROM jobs"
@@ -182,8 +191,7 @@ async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows) -
     raised = {row["task_id"]: (row["low"], row["high"]) for row in found}
     assert raised == {much: (100, 100), little: (1000, 1000), group: (1000, 1000), production: (100, 100)}
     assert sum(len(event["lane_jobs"]) for event in await rows.events("jobs.reordered.v1")) == 5
-    async with rows.database.begin(reason="priority-balance") as work:
-        await Balancing(Reordering()).look(work)
+    await balance(rows, Balancing(Reordering()))
     assert len(await rows.events("jobs.reordered.v1")) == 2, "a second look finds nothing to raise"
 
 
@@ -194,3 +202,19 @@ async def test_a_cap_said_of_a_user_for_one_vo_holds_there_alone(rows: Rows, par
     await look(rows, UserCaps(parameters))
     assert await states(rows, of_atlas) == {"running": 3, "throttled": 2}
     assert await states(rows, of_cms) == {"running": 3, "activated": 2}
+
+
+async def test_what_is_raised_goes_up_in_slices_and_whoever_was_changed_meanwhile_stays(rows: Rows) -> None:
+    await analysis(rows, "ada", running=100, activated=1)
+    little = await analysis(rows, "bob", running=0, activated=7)
+    balancing = Balancing(Reordering(), size=3)
+    async with rows.database.begin(reason="priority-balance") as work:
+        assert await balancing.look(work)
+    async with rows.database.read() as connection:
+        changed = await connection.fetchval("SELECT max(job_id) FROM jobs WHERE task_id = $1", little)
+        await connection.execute("UPDATE jobs SET current_priority = 500 WHERE job_id = $1", changed)
+    assert await balance(rows, balancing) == 2
+    async with rows.database.read() as connection:
+        found = await connection.fetch("SELECT current_priority FROM jobs WHERE task_id = $1", little)
+    assert Counter(row["current_priority"] for row in found) == {1000: 6, 500: 1}
+    assert [len(event["job_ids"]) for event in await rows.events("jobs.reordered.v1")] == [3, 3]
