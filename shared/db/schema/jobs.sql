@@ -124,8 +124,9 @@ CREATE TABLE job_specs (
     source_spots int[]
 );
 
--- What the pilot of a running job said last; replaced in place, so no other index.
-CREATE TABLE job_progress (
+-- What the pilot of a running job said last; replaced in place, so no other index. Nothing is decided by it, and pilots say
+-- it again: it is not in the WAL, and a server that was killed begins without.
+CREATE UNLOGGED TABLE job_progress (
     job_id bigint PRIMARY KEY,                 -- the job
     progress jsonb NOT NULL,                   -- node, sub status, times, metrics
     reported_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
