@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
 from services.console.asking import Away, Refused
-from services.console.policy.filters import JOBS, TASKS, Begun, Word, begun_in
+from services.console.policy.filters import JOBS, TASKS, Begun, Word, begun_in, quoted
 from services.console.showing.pages import Page
 
 LISTS = {"tasks": TASKS, "jobs": JOBS}
@@ -26,7 +26,7 @@ async def suggestions(visit: Visit) -> Page:
     if not begun.has_name:
         found = [f"{begun.before}{name}=" for name in words if name.startswith(begun.name)]
     else:
-        found = [f"{begun.before}{one}" for one in await _values(visit, begun, words.get(begun.name))]
+        found = [f"{begun.before}{quoted(one)}" for one in await _values(visit, begun, words.get(begun.name))]
     return Page("suggestions.html", "Suggestions", f"orrery {of}", {"suggestions": found[:MOST]})
 
 

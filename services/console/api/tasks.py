@@ -9,7 +9,7 @@ from starlette.routing import Route
 from services.console.api.bulk import OFFERED
 from services.console.api.visits import Console, Visit
 from services.console.policy import subjects
-from services.console.policy.filters import TASKS, Filter, read_filter
+from services.console.policy.filters import TASKS, Filter, quoted, read_filter
 from services.console.showing.pages import Page
 
 ROWS = 50
@@ -25,7 +25,7 @@ def presets(name: str) -> dict[str, str]:
     """Filters that one click writes."""
     return {
         "all": "",
-        "mine": f"user={name}",
+        "mine": f"user={quoted(name)}",
         "running": "status=ready,scouting,scouted,running",
         "waiting": "status=pending,throttled,paused,staging,assigning",
         "needs a decision": "status=exhausted",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,6 +12,8 @@ from shared.model.whole_numbers import LARGEST_ID
 from shared.states.job import MEANINGS as JOB_STATES
 from shared.states.task import MEANINGS as TASK_STATES
 
+#: a value with spaces stands in quotation marks
+_WORD = re.compile(r'\w+="[^"]*"|\S+')
 #: longer texts are no filters
 MOST_CHARACTERS = 500
 
@@ -72,6 +75,11 @@ JOBS: Mapping[str, Word] = {
 }
 
 
+def quoted(value: str) -> str:
+    """A value as it is written into a filter."""
+    return f'"{value}"' if re.search(r"\s", value) else value
+
+
 @dataclass(frozen=True)
 class Begun:
     """The word of a filter that is being written, and what stands before it."""
@@ -103,8 +111,9 @@ def read_filter(text: str, words: Mapping[str, Word]) -> Filter:
     asks, wrong = dict[str, str](), list[Wrong]()
     if len(text) > MOST_CHARACTERS:
         return Filter(text[:MOST_CHARACTERS], {}, [Wrong(f"{text[:40]}...", f"at most {MOST_CHARACTERS} characters")])
-    for written in text.split():
+    for written in _WORD.findall(text):
         name, sign, value = written.partition("=")
+        value = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
         known = words.get(name)
         if known is None or not sign:
             near = get_close_matches(name, words, n=1)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import html
-import re
 import time
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -20,6 +17,7 @@ from shared import events
 from shared.auth import Authority
 from shared.runtime.service import Service
 from tests.applications import application_of
+from tests.handlers.console.streams import Stream, stream_of
 from tests.handlers.console.stubbed_api import (
     API_URL,
     RECORDED,
@@ -46,65 +44,6 @@ async def happens(service: Service, event: events.Event) -> None:
     """The console hears an event."""
     [heard] = [handler for kind, handler in service.news if isinstance(event, kind)]
     await heard(event)
-
-
-class Stream:
-    """One open page's stream of hints; a browser reads it line by line."""
-
-    def __init__(self, web: FastAPI, browser: httpx.AsyncClient, address: str, last: str = "") -> None:
-        parts = urlsplit(address)
-        cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
-        headers = [(b"cookie", cookie.encode()), (b"accept-encoding", b"gzip"), (b"host", b"console")]
-        self._scope = {
-            "type": "http", "http_version": "1.1", "method": "GET", "path": parts.path, "raw_path": parts.path.encode(),
-            "query_string": parts.query.encode(), "root_path": "", "scheme": "http", "server": ("console", 80),
-            "client": ("192.0.2.7", 4000), "asgi": {"version": "3.0"},
-            "headers": [*headers, (b"last-event-id", last.encode())] if last else headers,
-        }  # fmt: skip
-        self._web, self._left = web, asyncio.Event()
-        self._messages = asyncio.Queue[dict]()
-        self.status, self.headers = 0, dict[str, str]()
-
-    async def __aenter__(self) -> Stream:
-        self._task = asyncio.create_task(self._web(self._scope, self._receive, self._messages.put))  # type: ignore[arg-type]
-        begun = await self._next()
-        self.status = begun["status"]
-        self.headers = {name.decode(): value.decode() for name, value in begun["headers"]}
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._left.set()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-
-    async def _receive(self) -> dict:
-        await self._left.wait()
-        return {"type": "http.disconnect"}
-
-    async def _next(self) -> dict:
-        async with asyncio.timeout(5):
-            return await self._messages.get()
-
-    async def hint(self) -> dict[str, str]:
-        """The next message that is no comment and no setting."""
-        while True:
-            text = (await self._next())["body"].decode()
-            fields = dict(line.split(": ", 1) for line in text.splitlines() if line and not line.startswith(":"))
-            if "data" in fields:
-                return fields
-
-    def nothing_yet(self) -> bool:
-        return all(b"data" not in one.get("body", b"") for one in self._messages._queue)  # type: ignore[attr-defined]
-
-    async def ended(self) -> None:
-        async with asyncio.timeout(5):
-            await self._task
-
-
-def stream_of(page: httpx.Response) -> str:
-    """Where the page listens."""
-    (address,) = re.findall(r'hx-sse:connect="([^"]*)"', page.text)
-    return html.unescape(address)
 
 
 async def test_an_open_page_gets_a_hint_within_a_second_and_asks_again(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.console.policy.filters import JOBS, MOST_CHARACTERS, TASKS, read_filter
+from services.console.policy.filters import JOBS, MOST_CHARACTERS, TASKS, quoted, read_filter
 
 
 def test_words_become_what_the_api_is_asked() -> None:
@@ -49,3 +49,10 @@ def test_a_job_has_one_state_and_a_task_may_have_several() -> None:
 def test_a_text_without_end_is_no_filter() -> None:
     found = read_filter("vo=" + "x" * MOST_CHARACTERS, TASKS)
     assert found.asks == {} and len(found.wrong) == 1 and len(found.text) == MOST_CHARACTERS
+
+
+def test_a_value_with_spaces_stands_in_quotation_marks() -> None:
+    wanted = read_filter('status=running user="Ada Lovelace"', TASKS)
+    assert wanted.asks == {"status": "running", "user_name": "Ada Lovelace"} and not wanted.wrong
+    assert quoted("Ada Lovelace") == '"Ada Lovelace"' and quoted("ada") == "ada"
+    assert [one.word for one in read_filter('user="Ada Love', TASKS).wrong] == ["Love"]
