@@ -4,6 +4,6 @@
 `pages`        one page: its template, its data, and the verb of the command line that prints the same
 `rendering`    templates, headers, and which form was asked for
 `texts`        filters of templates: what others wrote, times, sizes, numbers
-`drawing`      SVG: bars, stacked series and the hours of a day
+`drawing`      SVG: bars, stacked series, lines and the hours of a day
 =============  =====================================================================================================
 """

@@ -62,7 +62,7 @@ def stacked(series: Series) -> Markup:
     ).format(WIDTH, HEIGHT, number(series.most), Markup("").join(areas))
 
 
-SPARK_WIDTH, SPARK_HEIGHT = 240, 40
+SPARK_WIDTH, SPARK_HEIGHT, LINE_HEIGHT = 240, 40, 24
 
 
 def day(hours: Sequence[Mapping[str, Any]]) -> Markup:
@@ -88,6 +88,19 @@ def day(hours: Sequence[Mapping[str, Any]]) -> Markup:
         '<svg class="day" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" '
         'aria-label="The last 24 hours: {2}"><rect class="fill-none" width="{0}" height="{1}"/>{3}</svg>'
     ).format(SPARK_WIDTH, SPARK_HEIGHT, said, Markup("").join(shapes))
+
+
+def line(values: Sequence[float], said: str) -> Markup:
+    """A line of values over time, from zero to the most of them; `said` is what it shows, in words."""
+    most = max(values, default=0.0)
+    if len(values) < 2 or most <= 0:
+        return Markup("")
+    step = SPARK_WIDTH / (len(values) - 1)
+    points = " ".join(f"{place * step:.1f},{LINE_HEIGHT * (1 - one / most):.2f}" for place, one in enumerate(values))
+    return Markup(
+        '<svg class="line" viewBox="0 -1 {0} {2}" width="{0}" height="{2}" role="img" aria-label="{3}">'
+        '<polyline points="{4}"/></svg>'
+    ).format(SPARK_WIDTH, LINE_HEIGHT, LINE_HEIGHT + 2, said, points)
 
 
 def _points(xs: Sequence[float], values: Sequence[int], most: int) -> list[str]:

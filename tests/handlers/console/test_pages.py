@@ -241,6 +241,14 @@ async def test_what_if_of_a_task_without_a_decision_about_queues_says_so(
     assert answer.status_code == 404 and "no decision about queues is kept of task 7" in Page(answer.text).text
 
 
+async def test_use_of_shares_is_drawn_over_a_day_with_its_numbers_in_words(browser: httpx.AsyncClient) -> None:
+    use = RECORDED["share/history"]["data"]
+    page = await browser.get("/console/shares")
+    drawn = [name for name in use["names"] if any(one["percent"].get(name) for one in use["buckets"])]
+    assert drawn and page.text.count('<svg class="line"') == len(drawn)
+    assert all(f'aria-label="{name} over 24 hours: at most ' in page.text for name in drawn)
+
+
 async def test_the_first_page_is_small_over_the_wire(visitor: httpx.AsyncClient, browser: httpx.AsyncClient) -> None:
     """With everything that it loads, packed."""
     answer = await browser.get("/console/", headers={"Accept-Encoding": "gzip"})
