@@ -30,7 +30,7 @@ def violations(page: Page, address: str) -> dict[str, str]:
 
 
 def _run(page: Page, where: str, options: dict[str, Any]) -> dict[str, str]:
-    results = page.evaluate("options => axe.run({resultTypes: ['violations'], ...options})", options)
+    results = page.evaluate("options => axe.run({resultTypes: ['violations'], preload: false, ...options})", options)
     return {
         f"{where}: {one['id']}": "; ".join(node["html"][:200] for node in one["nodes"][:3])
         for one in results["violations"]
