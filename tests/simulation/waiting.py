@@ -45,7 +45,8 @@ class Patience:
     """Reads the rows and the statistics themselves, not what a service has in memory.
 
     `suspects`: parts of tasks for which there is room, with since when and in how many rounds; both begin anew when
-    others who are ahead in turn got the room. `first`: since when they have been seen beside room.
+    others who are ahead in turn got the room. `first`: since when they have been seen beside room, however
+    often they were woken in vain.
     """
 
     def __init__(self, connection: asyncpg.Connection) -> None:
@@ -53,7 +54,7 @@ class Patience:
         self._reader = GridReader(NullCache())
         self._world = World.of(Grid({}, {}, {}))
         self.suspects: dict[tuple[Part, int], tuple[datetime, int]] = {}
-        self.first: dict[tuple[Part, int], datetime] = {}
+        self.first: dict[Part, datetime] = {}
         self.n_waited = 0
         self._faulty_at, self._rounds_without_faults = datetime.min.replace(tzinfo=UTC), 0
 
@@ -76,11 +77,11 @@ class Patience:
             since, rounds = before.get(key, (now, -1))
             is_new = given.get(key[0], since) > since
             self.suspects[key] = (now, 0) if is_new else (since, rounds + 1)
-        self.first = {key: self.first.get(key, now) for key in found}
+        self.first = {part: self.first.get(part, now) for part, _ in found}
         return [
-            f"I17: {found[key]} since {since:%H:%M:%S}, first seen {self.first[key]:%H:%M:%S}"
+            f"I17: {found[key]} since {since:%H:%M:%S}, first seen {self.first[key[0]]:%H:%M:%S}"
             for key, (since, rounds) in self.suspects.items()
-            if self._is_over(since, rounds, self.first[key], now, faulty=faulty)
+            if self._is_over(since, rounds, self.first[key[0]], now, faulty=faulty)
         ]
 
     async def _given(self, in_vain: Sequence[InVain]) -> dict[Part, datetime]:
