@@ -11,7 +11,7 @@ throttled of tasks; failed and closed of jobs whose time is over or whose queue 
 `handlers`    tasks whose time has come or is over, what is said again
 `expiring`    jobs whose time is over, and those of queues that have too many
 `sweeping`    events that seem to be lost, said again
-`pausing`     production tasks of which too many jobs fail
+`pausing`     production of which too many jobs fail, analysis of which too much runs or is moved
 `retaining`   what is older than a rule of retention says, dropped
 `diagnosing`  the condition of the system: what is away, stuck, slow and large
 `checking`    the invariants, as SQL

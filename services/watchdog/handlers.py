@@ -15,9 +15,8 @@ from prometheus_client import Counter
 from services.watchdog import sweeping as sweeps
 from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
-from services.watchdog.pausing import pause_failing
+from services.watchdog.pausing import pause_analysis, pause_failing
 from services.watchdog.policy import tasks as task_policy
-from services.watchdog.policy.transfers import ENDS_BELOW, PAUSE_MIN, MovedForUser, TransferLimits, too_much
 from services.watchdog.store import due as store
 from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
@@ -132,32 +131,9 @@ class Watchdog:
                     await work.because(reason)
                     n_throttled += await store.throttle_task(work.connection, row["task_id"], decision, reason)
         await pause_failing(work, self._parameters, self._grid)
-        await self._limit_transfers(work)
+        await pause_analysis(work, self._parameters, self._grid)
         await self._release_throttled(work)
         return Looked(False, n_throttled + len(work.emitted), n_throttled + len(work.emitted))
-
-    async def _limit_transfers(self, work: UnitOfWork) -> None:
-        """Keep analysis of users who have too much input moved from making jobs until that is less."""
-        limits = self._parameters.filled(TransferLimits)
-        storages = (await self._grid.grid(work.connection)).storages.values()
-        tapes = sorted(one.name for one in storages if one.is_tape)
-        rows = await store.SQL.rows(work.connection, "moved_for_users", tapes=tapes)
-        moved = [MovedForUser(**dict(row)) for row in rows]
-        for one in moved:
-            reason = too_much(one, limits)
-            if reason is not None:
-                await work.because(reason)
-                await store.SQL.run(
-                    work.connection,
-                    "throttle_for_transfers",
-                    task_ids=one.task_ids,
-                    minutes=PAUSE_MIN,
-                    reason=reason,
-                    allowed=store.THROTTLEABLE,
-                )
-        waiting = [one for one in moved if too_much(one, limits, ENDS_BELOW)]
-        users, vos = [one.user_name for one in waiting], [one.vo for one in waiting]
-        await store.SQL.run(work.connection, "end_pauses", users=users, vos=vos)
 
     async def _release_throttled(self, work: UnitOfWork) -> None:
         await work.because("its throttling is over")

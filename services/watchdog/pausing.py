@@ -1,9 +1,11 @@
-"""Production tasks of which too many jobs fail pause, and running ones of their request type."""
+"""Tasks that pause: production of which too many jobs fail, analysis of whose account too much runs or is moved."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+from services.watchdog.policy import running_use, transfers
 from services.watchdog.policy.failures import (
     HEP_SCORE_RATE,
     LABEL,
@@ -14,9 +16,12 @@ from services.watchdog.policy.failures import (
     PauseLimits,
     pauses,
 )
+from services.watchdog.policy.running_use import RunningUse
+from services.watchdog.policy.transfers import MovedForUser, TransferLimits
 from services.watchdog.store import due as store
 from services.watchdog.sweeping import REQUESTED_BY
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
+from shared.brokerage.limits import GROUP_CORES_CAP, GROUP_JOBS_CAP, USER_CORES_CAP, USER_JOBS_CAP
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommandRequested
@@ -89,3 +94,47 @@ async def _failing(work: UnitOfWork, limits: Mapping[str, PauseLimits], grid: Kn
         least_jobs=usual.least_jobs, least_remaining=usual.least_remaining, most=store.MOST_TASKS,
     )  # fmt: skip
     return [FailingTask(**dict(row)) for row in rows]
+
+
+async def pause_analysis(work: UnitOfWork, parameters: Parameters, grid: KnownGrid) -> None:
+    """Keep analysis from making jobs of whose account too much runs or is moved, until that is less."""
+    limits = parameters.filled(TransferLimits)
+    storages = (await grid.grid(work.connection)).storages.values()
+    tapes = sorted(one.name for one in storages if one.is_tape)
+    moved = [MovedForUser(**dict(row)) for row in await store.SQL.rows(work.connection, "moved_for_users", tapes=tapes)]
+    running = await _running(work, parameters)
+    for task_ids, reason in (
+        *((one.task_ids, transfers.too_much(one, limits)) for one in moved),
+        *((one.task_ids, running_use.too_much(one)) for one in running),
+    ):
+        if reason is not None:
+            await work.because(reason)
+            await store.SQL.run(
+                work.connection, "throttle_analysis", task_ids=task_ids, minutes=transfers.PAUSE_MIN, reason=reason,
+                allowed=store.THROTTLEABLE,
+            )  # fmt: skip
+    waiting = [one for one in moved if transfers.too_much(one, limits, transfers.ENDS_BELOW)]
+    busy = [one for one in running if running_use.too_much(one, running_use.ENDS_BELOW)]
+    await store.SQL.run(
+        work.connection, "end_pauses", users=[one.user_name for one in waiting], vos=[one.vo for one in waiting],
+        task_ids=sorted(task_id for one in busy for task_id in one.task_ids),
+    )  # fmt: skip
+
+
+async def _running(work: UnitOfWork, parameters: Parameters) -> list[RunningUse]:
+    """What runs of accounts that may be near their caps. A cap that is not set is none, as for brokerage."""
+    least = [running_use.ENDS_BELOW * parameters.least(cap, math.inf) for cap in (USER_JOBS_CAP, USER_CORES_CAP)]
+    of_groups = [parameters.least(cap, math.inf) for cap in (GROUP_JOBS_CAP, GROUP_CORES_CAP)]
+    rows = await store.SQL.rows(
+        work.connection, "running_of_accounts", least_jobs=least[0], least_cores=least[1],
+        with_groups=min(of_groups) < math.inf,
+    )  # fmt: skip
+    found = []
+    for row in rows:
+        jobs, cores = (GROUP_JOBS_CAP, GROUP_CORES_CAP) if row["working_group"] else (USER_JOBS_CAP, USER_CORES_CAP)
+        caps = {
+            "jobs_cap": row["jobs_cap"] or int(parameters.read(jobs, vo=row["vo"])),
+            "cores_cap": row["cores_cap"] or int(parameters.read(cores, vo=row["vo"])),
+        }
+        found.append(RunningUse(**{**dict(row), **caps}))
+    return found

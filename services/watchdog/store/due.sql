@@ -337,9 +337,38 @@ SELECT t.user_name, coalesce(t.vo, '') AS vo, array_agg(DISTINCT t.task_id) AS t
    AND orrery_is_analysis(t.task_type, t.prod_source_label)
  GROUP BY t.user_name, coalesce(t.vo, '');
 
--- name: throttle_for_transfers
--- Tasks whose user has too much moved make no jobs for a while, by compare-and-set; those that pause already go on doing
--- so.
+-- name: running_of_accounts
+-- Running analysis jobs of users who run more than so many or have caps of their own, and of working groups where those
+-- have caps, with their live tasks. Users are found in the statistics. Indexes tasks_of_live_users, tasks_of_live_group,
+-- jobs_task.
+WITH busy AS (
+    SELECT user_name, vo FROM queue_statistics WHERE status = 'running' GROUP BY user_name, vo
+    HAVING sum(n_jobs) >= :least_jobs::float8 OR sum(n_cores) >= :least_cores::float8
+        OR user_name IN (SELECT capped.user_name FROM users capped
+                          WHERE capped.cap_running_jobs IS NOT NULL OR capped.cap_running_cores IS NOT NULL)
+), owned AS (
+    SELECT t.task_id, coalesce(t.vo, '') AS vo, t.user_name, '' AS working_group
+      FROM busy u JOIN tasks t ON t.user_name = u.user_name AND coalesce(t.vo, '') = u.vo
+     WHERE coalesce(t.working_group, '') = ''
+       AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+       AND orrery_is_analysis(t.task_type, t.prod_source_label)
+    UNION ALL
+    SELECT t.task_id, coalesce(t.vo, ''), '', t.working_group FROM tasks t
+     WHERE :with_groups::boolean AND t.working_group <> ''
+       AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+       AND orrery_is_analysis(t.task_type, t.prod_source_label)
+)
+SELECT o.vo, o.user_name, o.working_group, sum(j.n_jobs)::bigint AS n_jobs, sum(j.n_cores)::bigint AS n_cores,
+       array_agg(o.task_id) AS task_ids, max(own.cap_running_jobs) AS jobs_cap, max(own.cap_running_cores) AS cores_cap
+  FROM owned o
+ CROSS JOIN LATERAL (SELECT count(*) AS n_jobs, coalesce(sum(core_count), 0) AS n_cores FROM jobs
+                      WHERE jobs.task_id = o.task_id AND jobs.status = 'running') j
+  LEFT JOIN LATERAL orrery_account(o.user_name, o.vo) own ON o.working_group = ''
+ GROUP BY o.vo, o.user_name, o.working_group;
+
+-- name: throttle_analysis
+-- Tasks of which too much runs or is moved make no jobs for a while, by compare-and-set; those that pause already go on
+-- doing so.
 UPDATE tasks
    SET status = 'throttled', old_status = CASE WHEN status = 'throttled' THEN old_status ELSE status END,
        throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
@@ -349,10 +378,12 @@ UPDATE tasks
    AND (status = ANY(:allowed::text[]) OR status = 'throttled' AND retry_at <= orrery_now());
 
 -- name: end_pauses
--- Throttled analysis of users whose transfers are few again goes on at once.
+-- Throttled analysis goes on at once when neither transfers of its user nor running jobs of its account are too many any
+-- more.
 UPDATE tasks SET retry_at = orrery_now()
  WHERE status = 'throttled' AND retry_at > orrery_now() AND orrery_is_analysis(task_type, prod_source_label)
-   AND (user_name, coalesce(vo, '')) NOT IN (SELECT * FROM unnest(:users::text[], :vos::text[]));
+   AND (user_name, coalesce(vo, '')) NOT IN (SELECT * FROM unnest(:users::text[], :vos::text[]))
+   AND task_id <> ALL(:task_ids::bigint[]);
 
 -- name: throttled_due
 -- Throttled tasks that go on now. Index tasks_retry.
