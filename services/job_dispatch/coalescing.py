@@ -6,6 +6,7 @@ Where much arrives, more is waited for: what pilots report over many connections
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
@@ -43,8 +44,8 @@ class CoalescerLimits:
 
     What another transaction holds is tried again every `held_after_s`, `held_tries` times: by default for 40 s.
 
-    Where at least `worth` more items may be expected within `collect_s`, an item waits for them for so long; who is
-    alone waits for nobody.
+    Where at least `worth` more items may be expected within `collect_s`, an item waits for them for so long, and longer
+    after a transaction that took long; who is alone waits for nobody.
     """
 
     batch: int = 200
@@ -138,9 +139,11 @@ class Coalescer(Generic[T, R]):
 
     async def _handle(self, batch: list[_Waiting[T, R]]) -> None:
         held: list[_Waiting[T, R]] = []
+        begun_s = time.monotonic()
         try:
             held = await self._try(batch)
         finally:
+            self._pace.took(time.monotonic() - begun_s)
             self._busy.difference_update({self._key(item) for item, _ in batch} - {self._key(item) for item, _ in held})
             self._n_running -= 1
             self._schedule()
