@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
 from services.console.policy.sessions import HOME
-from services.console.showing.drawing import bar, day, stacked
+from services.console.showing.drawing import bar, day, line, stacked
 from services.console.showing.pages import Page
 from services.console.showing.texts import FILTERS
 
@@ -76,6 +76,7 @@ class Renderer:
             "static": self.addresses,
             "bar": bar,
             "day_of": day,
+            "line_of": line,
             "stacked": stacked,
         }
 
