@@ -67,7 +67,7 @@ async def task(visit: Visit) -> Page:
 async def why(visit: Visit) -> Page:
     """Show what left its queues out, by check, in the decision that holds it or in another one."""
     task_id = visit.id("task_id")
-    explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
+    explanation = await visit.api.get("explain/task", task_id=task_id, counts="false")
     kept = explanation.get("decisions") or []
     chosen = _decision(kept, visit.word("decision")) or (kept[0] if kept else None)
     data = {
@@ -89,7 +89,7 @@ async def why(visit: Visit) -> Page:
 async def decisions(visit: Visit) -> Page:
     """List those that are kept, and what is different between two of them."""
     task_id = visit.id("task_id")
-    explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
+    explanation = await visit.api.get("explain/task", task_id=task_id, counts="false")
     kept = explanation.get("decisions") or []
     first, second = _decision(kept, visit.word("first")), _decision(kept, visit.word("second"))
     alike = first is not None and second is not None and first["kind"] == second["kind"]
@@ -110,7 +110,7 @@ async def timeline(visit: Visit) -> Page:
     """Draw its newest jobs by state over time, with what happened to the task; older ones on demand."""
     task_id, before = visit.id("task_id"), visit.word("before")
     found = await visit.api.parts(
-        explanation=visit.api.get("explain/task", task_id=task_id),
+        explanation=visit.api.get("explain/task", task_id=task_id, counts="false"),
         jobs=visit.api.get("job/list", task_id=task_id, limit=NEWEST_JOBS + 1, before_id=before),
     )
     jobs, explanation = found.data["jobs"] or [], found.data["explanation"] or {}

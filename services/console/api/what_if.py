@@ -34,7 +34,7 @@ def routes(console: Console) -> list[Route]:
 async def what_if(visit: Visit) -> Page:
     """Decide again with the numbers that were filled in; without any the form alone is shown."""
     task_id, wanted = visit.id("task_id"), visit.word("decision")
-    explanation = await visit.api.get("explain/task", task_id=task_id, all="true")
+    explanation = await visit.api.get("explain/task", task_id=task_id, counts="false")
     about = [one for one in explanation.get("decisions") or [] if one["kind"] == "job" and one["chunk_id"]]
     decision = next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
     if decision is None:

@@ -45,6 +45,7 @@ from shared.timeouts.outages import outage_times
 from shared.timeouts.queues import queue_facts
 from shared.timeouts.rule import ES_PRIORITY
 
+WITHOUT_COUNTS: dict[str, list[dict[str, Any]]] = {"queues": [], "failures": [], "retry_rules": []}
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 
 
@@ -55,48 +56,46 @@ class Explanation:
         self._grid, self._parameters = grid, parameters or Parameters()
 
     async def task(
-        self, connection: asyncpg.Connection, task_id: int, caller: Caller, *, everything: bool = False
+        self,
+        connection: asyncpg.Connection,
+        task_id: int,
+        caller: Caller,
+        *,
+        everything: bool = False,
+        counts: bool = True,
     ) -> dict[str, Any] | None:
         """Everything known about one task's progress; with `everything` each queue of each decision.
 
-        To others than those who may have its details its state, files and jobs by state alone.
+        To others than those who may have its details its state, files and jobs by state alone. Without `counts` its
+        jobs are not counted, which costs most where there are many, and there is no text.
         """
         task = await SQL.row(connection, "task_facts", task_id=task_id)
         if task is None:
             return None
-        [listed] = await store_reads.list_tasks(connection, TaskFilter(task_ids=[task_id], at_most=1), caller)
+        wanted = TaskFilter(task_ids=[task_id], at_most=1)
+        [listed] = await store_reads.list_tasks(connection, wanted, caller, jobs=counts)
+        jobs = listed.get("jobs", {})
         if WITHHELD in listed:
-            state = {"task": state_of(dict(task), TASK_COLUMNS), "files": listed["files"], "jobs": listed["jobs"]}
-            return {**state, "text": task_state_text(state)}
+            state = {"task": state_of(dict(task), TASK_COLUMNS), "files": listed["files"], "jobs": jobs}
+            return {**state, "text": task_state_text(state) if counts else ""}
         decisions = await SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
         generation = await SQL.row(connection, "generation_decision", task_id=task_id)
         found: dict[str, Any] = {
             "task": dict(task),
             "files": listed["files"],
-            "unused_input": [
-                line
-                for row in await SQL.rows(connection, "unused_input", task_id=task_id)
-                for line in left_out_of(*row.values())
-            ],
-            "jobs": listed["jobs"],
+            "unused_input": await _unused_input(connection, task_id),
+            "jobs": jobs,
             "held_back": listed["held_back"],
             "generation": None if generation is None else dict(generation),
             "decisions": _unpacked(decisions),
             "waits": [_part(row) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
             "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
-            "queues": [
-                {**row, "queue": shown_queue(row["queue"])}
-                for row in await SQL.rows(connection, "queues_of_task", task_id=task_id)
-            ],
+            **(await _counted_jobs(connection, task_id) if counts else WITHOUT_COUNTS),
             "messages": [dict(row) for row in await SQL.rows(connection, "messages_of_task", task_id=task_id)],
             "catalogue": [
                 dict(row)
                 for row in await SQL.rows(connection, "catalogue_requests_of_task", task_id=task_id, at_most=REQUESTS)
-            ],
-            "failures": [dict(row) for row in await SQL.rows(connection, "failures_of_task", task_id=task_id)],
-            "retry_rules": [
-                dict(row) for row in await SQL.rows(connection, "retry_decisions_of_task", task_id=task_id)
             ],
             "refused_ranges": [
                 refused_line(dict(row)) for row in await SQL.rows(connection, "refused_ranges_of_task", task_id=task_id)
@@ -112,7 +111,7 @@ class Explanation:
             ),
         }
         found["meaning"] = task_meaning(found["task"], found["decisions"])
-        found["text"] = task_text(found, everything=everything)
+        found["text"] = task_text(found, everything=everything) if counts else ""
         return found
 
     async def job(
@@ -226,6 +225,23 @@ def _part(row: asyncpg.Record) -> dict[str, Any]:
     queues = explain_row(dict(row)) if row["decision_id"] is not None else []
     part = {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
     return {**part, "text": part_line(part)}
+
+
+async def _unused_input(connection: asyncpg.Connection, task_id: int) -> list[str]:
+    rows = await SQL.rows(connection, "unused_input", task_id=task_id)
+    return [line for row in rows for line in left_out_of(*row.values())]
+
+
+async def _counted_jobs(connection: asyncpg.Connection, task_id: int) -> dict[str, list[dict[str, Any]]]:
+    """Where its jobs are, what they failed of, and what rules did about that."""
+    queues = await SQL.rows(connection, "queues_of_task", task_id=task_id)
+    failures = await SQL.rows(connection, "failures_of_task", task_id=task_id)
+    ruled = await SQL.rows(connection, "retry_decisions_of_task", task_id=task_id)
+    return {
+        "queues": [{**row, "queue": shown_queue(row["queue"])} for row in queues],
+        "failures": [dict(row) for row in failures],
+        "retry_rules": [dict(row) for row in ruled],
+    }
 
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:

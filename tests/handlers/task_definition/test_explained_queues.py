@@ -143,3 +143,19 @@ async def test_a_site_says_what_its_queues_refused_and_did_in_a_day_and_which_pi
     assert others["decisions"]["refused"][0]["example"] is None, "numbers are for everybody, tasks are not"
     nothing = (await producer.get("/api/v1/explain/site", params={"site": "NOWHERE"})).json()
     assert (nothing["success"], nothing["message"]) == (False, "there is no site NOWHERE")
+
+
+async def test_a_task_is_explained_without_counting_its_jobs_where_nobody_asks_for_that(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await job(connection, task_id)
+    query = {"task_id": task_id}
+    whole = (await producer.get("/api/v1/explain/task", params=query)).json()["data"]
+    without = (await producer.get("/api/v1/explain/task", params={**query, "counts": "false"})).json()["data"]
+    assert whole["jobs"] == {"activated": 1} and len(whole["queues"]) == 1 and whole["text"]
+    nothing: dict[str, Any] = {"jobs": {}, "queues": [], "failures": [], "retry_rules": [], "text": ""}
+    assert without == whole | nothing
+    others = (await user.get("/api/v1/explain/task", params={**query, "counts": "false"})).json()["data"]
+    assert others["jobs"] == {} and "withheld" in others["task"]

@@ -29,16 +29,21 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/explain", tags=["explain"])
 
     @router.get("/task/{task_id}")
-    async def task(caller: Reader, task_id: Id, everything: Everything = None) -> Response:
-        """Status, decisions, jobs and history of a task; `data.text` is for people."""
+    async def task(caller: Reader, task_id: Id, everything: Everything = None, counts: bool = True) -> Response:
+        """Status, decisions, jobs and history of a task; `data.text` is for people.
+
+        Without `counts` its jobs are not counted, and there is no text.
+        """
         async with database.read() as connection:
-            found = await explanation.task(connection, task_id, caller, everything=bool(everything))
+            found = await explanation.task(connection, task_id, caller, everything=bool(everything), counts=counts)
         return Envelope(found) if found else refused(NOT_FOUND, f"task {task_id} not found")
 
     @router.get("/task")
-    async def task_by_query(caller: Reader, task_id: Id, everything: Everything = None) -> Response:
+    async def task_by_query(
+        caller: Reader, task_id: Id, everything: Everything = None, counts: bool = True
+    ) -> Response:
         """The same."""
-        return await task(caller, task_id, everything)
+        return await task(caller, task_id, everything, counts)
 
     @router.get("/job/{job_id}")
     async def job(caller: Reader, job_id: Id, everything: Everything = None) -> Response:
