@@ -1,4 +1,4 @@
-"""Tasks that pause: production of which too many jobs fail, analysis of whose account too much runs or is moved."""
+"""Tasks that pause: production that fails too often, analysis of which too much runs or is moved."""
 
 from __future__ import annotations
 
