@@ -29,6 +29,9 @@ ASKED = "console asked issuer"
 SIGN_IN_S = 900.0
 TIMEOUT_S = 10.0
 DISCOVERY = "/.well-known/openid-configuration"
+ENDPOINTS = ("authorization_endpoint", "token_endpoint")
+#: then the issuer is asked again where they are
+DISCOVERED_S = 3600.0
 #: where the issuer sends the browser back to
 BACK = f"{HOME}sign-in/back"
 AGAIN = "sign in again"
@@ -50,6 +53,7 @@ class Asked:
     """Where the browser is sent, and what it keeps until it comes back."""
 
     address: str
+    state: str
     word: str
 
 
@@ -58,7 +62,8 @@ class Issuer:
 
     def __init__(self, client: Client, seals: Seals, clock: Callable[[], float] = time.time) -> None:
         self._client, self._seals, self._clock = client, seals, clock
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, str] = {}
+        self._known_until = 0.0
 
     @property
     def name(self) -> str:
@@ -82,13 +87,15 @@ class Issuer:
         endpoint = await self._endpoint("authorization_endpoint")
         kept = {"state": state, "nonce": nonce, "verifier": verifier, "next": path_after}
         word = self._seals.seal({**kept, "until": self._clock() + SIGN_IN_S}, ASKED)
-        return Asked(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", word)
+        return Asked(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", state, word)
 
-    async def token(self, word: str, told: Mapping[str, str]) -> tuple[str, str]:
-        """Take the code that a browser came back with to the issuer: the ID token, and where to go on.
+    def path_after(self, word: str) -> str:
+        """Where somebody goes on who asked with this word; empty where nobody did."""
+        kept = self._seals.open(word, ASKED) if word else None
+        return "" if kept is None else str(kept["next"])
 
-        Raises Away, Refused.
-        """
+    async def token(self, word: str, told: Mapping[str, str]) -> str:
+        """Take the code that a browser came back with to the issuer: the ID token. Raises Away, Refused."""
         kept = self._seals.open(word, ASKED) if word else None
         if kept is None or self._clock() >= kept["until"]:
             raise Refused(f"nobody asked to sign in at this browser, or too long ago: {AGAIN}")
@@ -102,7 +109,7 @@ class Issuer:
             )
         token = await self._exchanged(told["code"], kept["verifier"])
         self._check(token, kept["nonce"])
-        return token, str(kept["next"])
+        return token
 
     async def _exchanged(self, code: str, verifier: str) -> str:
         client = self._client
@@ -137,15 +144,23 @@ class Issuer:
             raise Refused(f"the ID token was made for something else ({', '.join(wrong)}): {AGAIN}")
 
     async def _endpoint(self, name: str) -> str:
-        if not self._known:
-            found = await self._answer("GET", self._client.issuer.rstrip("/") + DISCOVERY)
-            if found.get("issuer") != self._client.issuer:
-                raise Refused(f"the issuer calls itself {found.get('issuer')!r}, not {self._client.issuer!r}")
-            self._known = found
-        try:
-            return encrypted(str(self._known.get(name)))
-        except ValueError as error:
-            raise Refused(f"{name} of the issuer: {error}") from None
+        if self._clock() >= self._known_until:
+            self._known = await self._discovered()
+            self._known_until = self._clock() + DISCOVERED_S
+        return self._known[name]
+
+    async def _discovered(self) -> dict[str, str]:
+        """The addresses that the issuer names, each of which can be used. Raises Away, Refused."""
+        found = await self._answer("GET", self._client.issuer.rstrip("/") + DISCOVERY)
+        if found.get("issuer") != self._client.issuer:
+            raise Refused(f"the issuer calls itself {found.get('issuer')!r}, not {self._client.issuer!r}")
+        addresses = dict[str, str]()
+        for name in ENDPOINTS:
+            try:
+                addresses[name] = encrypted(str(found.get(name)))
+            except ValueError as error:
+                raise Refused(f"{name} of the issuer: {error}") from None
+        return addresses
 
     async def _answer(self, method: str, url: str, **arguments: Any) -> dict[str, Any]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +19,8 @@ from services.console.policy.sessions import MOST_TOKEN_CHARACTERS, ROOT, Sessio
 from services.console.sealing import Seals
 
 SESSION_COOKIE, VISITOR_COOKIE, SAID_COOKIE = "orrery_console", "orrery_console_visitor", "orrery_console_said"
-ASKED_COOKIE = "orrery_console_asked"
+#: one for each question, so that several pages may ask at once
+ASKED_COOKIE, MOST_ASKED = "orrery_console_asked_", 5
 #: of each kind of sealed word, so that none is taken for another
 SESSION, LINK, FORM, SAID = "console session", "console link", "console form", "console said"
 HINTS = "console hints"
@@ -69,9 +71,11 @@ class Signing:
         """Tell who signed in at this browser; None: nobody, too long ago, or signed out since then."""
         word = request.cookies.get(SESSION_COOKIE, "")
         session = Session.of(self._seals.open(word, SESSION)) if word else None
-        if session is None or session.is_over(self._clock()) or await self._ended.has(session.session_id):
-            return None
-        return session
+        return None if session is None or await self.is_over(session) else session
+
+    async def is_over(self, session: Session) -> bool:
+        """Whether somebody has to sign in again: too long ago, or signed out since then."""
+        return session.is_over(self._clock()) or await self._ended.has(session.session_id)
 
     async def session_for(self, api: Api, token: str) -> Session:
         """Ask the API who holds a token. Raises SignedOut, Refused, Away."""
@@ -131,17 +135,20 @@ class Signing:
         """Let the browser bring it with the form."""
         self._set(response, VISITOR_COOKIE, visitor, int(FORM_S))
 
-    def remember_asked(self, response: Response, word: str, seconds: float) -> None:
-        """Let the browser bring back what it asked an issuer."""
-        self._set(response, ASKED_COOKIE, word, int(seconds))
+    def remember_asked(self, request: Request, response: Response, state: str, word: str, seconds: float) -> None:
+        """Let the browser bring back what it asked an issuer; of many questions some are forgotten."""
+        asked = [name for name in request.cookies if name.startswith(ASKED_COOKIE)]
+        for name in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
+            response.delete_cookie(name, path=ROOT)
+        self._set(response, _asked_cookie(state), word, int(seconds))
 
-    def asked_of(self, request: Request) -> str:
-        """What this browser asked an issuer; empty where it asked nothing."""
-        return request.cookies.get(ASKED_COOKIE, "")
+    def asked_of(self, request: Request, state: str) -> str:
+        """What this browser asked an issuer under this state; empty where it asked nothing."""
+        return request.cookies.get(_asked_cookie(state), "")
 
-    def forget_asked(self, response: Response) -> None:
+    def forget_asked(self, response: Response, state: str) -> None:
         """Let it be answered once."""
-        response.delete_cookie(ASKED_COOKIE, path=ROOT)
+        response.delete_cookie(_asked_cookie(state), path=ROOT)
 
     def form_word(self, whose: str) -> str:
         """What a form carries; `whose`: the session or the visitor that it is for."""
@@ -183,6 +190,10 @@ class Signing:
         response.set_cookie(
             name, value, max_age=seconds, path=ROOT, secure=self._is_secure, httponly=True, samesite="lax"
         )
+
+
+def _asked_cookie(state: str) -> str:
+    return ASKED_COOKIE + hashlib.sha256(state.encode()).hexdigest()[:16]
 
 
 def _expiry_of(token: str) -> float:

@@ -58,24 +58,27 @@ class SessionRoutes:
         except (Away, Refused) as error:
             return self._form(request, {"problem": str(error), "next": after}, 503)
         response = RedirectResponse(asked.address, 303, {**HEADERS, "Referrer-Policy": "no-referrer"})
-        self._console.signing.remember_asked(response, asked.word, SIGN_IN_S)
+        self._console.signing.remember_asked(request, response, asked.state, asked.word, SIGN_IN_S)
         return response
 
     async def come_back(self, request: Request) -> Response:
         """Sign in who comes back from the issuer with a code, which is taken there once."""
         signing, issuer = self._console.signing, self._issuer
+        state = request.query_params.get("state", "")
+        word = signing.asked_of(request, state)
+        after = path_after(issuer.path_after(word) if issuer else None)
         try:
             if issuer is None:
                 raise Refused("No issuer is set up for this console.")
-            token, after = await issuer.token(signing.asked_of(request), request.query_params)
+            token = await issuer.token(word, request.query_params)
             session = await signing.session_for(self._console.api(request, token), token)
         except (Refused, Away, SignedOut) as error:
             what = f"The token of the issuer is not believed: {error}" if isinstance(error, SignedOut) else str(error)
-            response = self._form(request, {"problem": what}, 403)
+            response = self._form(request, {"problem": what, "next": after}, 403)
         else:
-            response = RedirectResponse(path_after(after), 303, HEADERS)
+            response = RedirectResponse(after, 303, HEADERS)
             signing.begin(response, session)
-        signing.forget_asked(response)
+        signing.forget_asked(response, state)
         return response
 
     async def begin(self, request: Request) -> Response:

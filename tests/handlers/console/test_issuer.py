@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from services.console.environment import ConsoleSettings
-from services.console.identifying import SIGN_IN_S
+from services.console.identifying import SIGN_IN_S, Issuer
 from tests import authlib_issuer
 from tests.authlib_issuer import AuthlibIssuer, KnownClient
 from tests.handlers.console.stubbed_api import ADDRESS, Page, StubbedApi, browser_at, console_over, envelope
@@ -91,18 +91,71 @@ async def test_a_code_signs_in_once_and_only_the_browser_that_asked(
         assert refused.status_code == 403 and "nobody asked to sign in at this browser" in refused.text
         await sent_to_issuer(other)
         refused = await other.get(back)
-        assert refused.status_code == 403 and "answers another question" in refused.text
+        assert refused.status_code == 403 and "nobody asked to sign in at this browser" in refused.text
     assert (await visitor.get(back)).status_code == 303
     again = await visitor.get(back)
     assert again.status_code == 403 and "nobody asked to sign in at this browser" in again.text
 
 
+async def test_two_pages_of_one_browser_sign_in_at_once_and_each_goes_on_where_it_was(
+    visitor: httpx.AsyncClient,
+) -> None:
+    first, second = await sent_to_issuer(visitor, WHY), await sent_to_issuer(visitor, "/console/jobs/7")
+    for asked, after in ((first, WHY), (second, "/console/jobs/7")):
+        answer = await visitor.get(await sent_back(asked))
+        assert (answer.status_code, answer.headers.get("location")) == (303, after), answer.text
+
+
+async def test_many_questions_are_not_all_kept(visitor: httpx.AsyncClient) -> None:
+    for _ in range(12):
+        last = await sent_to_issuer(visitor)
+    assert len([name for name in visitor.cookies if name.startswith("orrery_console_asked_")]) <= 5
+    assert (await visitor.get(await sent_back(last))).status_code == 303
+
+
+async def test_who_is_refused_at_the_issuer_tries_again_for_the_same_page(visitor: httpx.AsyncClient) -> None:
+    (state,) = parse_qs(urlsplit(await sent_to_issuer(visitor)).query)["state"]
+    answer = await visitor.get("/console/sign-in/back", params={"state": state, "error": "access_denied"})
+    assert answer.status_code == 403 and "the issuer refused: access_denied" in answer.text
+    assert Page(answer.text).form_to("/console/sign-in")["next"] == WHY
+
+
+async def test_a_document_of_the_issuer_that_cannot_be_used_is_asked_for_again(
+    visitor: httpx.AsyncClient, issuer: AuthlibIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Issuer._answer
+
+    async def faulty(self: Issuer, method: str, url: str, **arguments: Any) -> dict[str, Any]:
+        return {**await real(self, method, url, **arguments), "token_endpoint": "http://iam.example.org/token"}
+
+    monkeypatch.setattr(Issuer, "_answer", faulty)
+    answer = await visitor.get("/console/sign-in/issuer")
+    assert answer.status_code == 503 and "token_endpoint of the issuer: " in answer.text
+    monkeypatch.setattr(Issuer, "_answer", real)
+    assert (await visitor.get(await sent_back(await sent_to_issuer(visitor)))).status_code == 303
+
+
+async def test_where_the_issuer_is_asked_is_looked_up_again_after_an_hour(
+    visitor: httpx.AsyncClient, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent_to_issuer(visitor)
+    real = Issuer._answer
+
+    async def moved(self: Issuer, method: str, url: str, **arguments: Any) -> dict[str, Any]:
+        return {**await real(self, method, url, **arguments), "authorization_endpoint": "https://iam.example.org/a"}
+
+    monkeypatch.setattr(Issuer, "_answer", moved)
+    assert not (await sent_to_issuer(visitor)).startswith("https://iam.example.org/a")
+    clock[0] += 3600.0
+    assert (await sent_to_issuer(visitor)).startswith("https://iam.example.org/a?")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"state": "other"}, "answers another question"),
-        ({"state": None}, "answers another question"),
-        ({"state": "é"}, "answers another question"),
+        ({"state": "other"}, "nobody asked to sign in at this browser"),
+        ({"state": None}, "nobody asked to sign in at this browser"),
+        ({"state": "é"}, "nobody asked to sign in at this browser"),
         ({"iss": "https://elsewhere"}, "another issuer answers"),
         ({"code": None}, "the issuer refused: without a word"),
         ({"code": None, "error": "access_denied"}, "the issuer refused: access_denied"),
