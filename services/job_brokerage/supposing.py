@@ -79,6 +79,7 @@ class Supposing:
         supposed = self._parameters.supposing(
             {place: value for one in settings for place, value in _setting(one, row["vo"]).items()}
         )
+        check_read(row, numbers)
         now = await connection.fetchval("SELECT orrery_now()")
         try:
             before = await self._loading.request(connection, row, self._parameters, now)
@@ -87,12 +88,10 @@ class Supposing:
             raise WrongRequest([FieldProblem("number", str(dict(numbers)), "what makes sense", str(error))]) from None
         async with self._turn:
             old, new, changes = await asyncio.to_thread(self._compared, before, after, seed)
-        columns = {name: _columns_of(row, name)[0] for name in NUMBERS}
         return {
             "task_id": row["task_id"],
             "chunk_id": chunk_id,
-            "numbers": {name: row[column] for name, column in columns.items()},
-            "units": {name: row[name] for name in UNITS},
+            **numbers_of(row),
             "before": _told(old),
             "after": _told(new),
             "changes": changes,
@@ -108,6 +107,29 @@ class Supposing:
             return old, old, []
         new = policy_of(after, self._find_policy).decide(world, after, seed)
         return old, new, _different(explain_row(old.packed()), explain_row(new.packed()))
+
+
+def numbers_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The numbers of a chunk's jobs that may be supposed, and their units."""
+    own = kind_of(row).own_columns
+    return {
+        "numbers": {name: row[_columns_of(row, name)[0]] for name in _read(row)},
+        "units": {name: row[own.get(name, name)] for name in UNITS},
+    }
+
+
+def _read(row: Mapping[str, Any]) -> Sequence[str]:
+    unread = kind_of(row).unread_columns
+    return [name for name, columns in NUMBERS.items() if columns[0] not in unread]
+
+
+def check_read(row: Mapping[str, Any], numbers: Mapping[str, float]) -> None:
+    """Raise WrongRequest for a number that says nothing about the chunk's jobs."""
+    read = _read(row)
+    for name in numbers:
+        if name not in read:
+            allowed = f"of {row['kind']} jobs {', '.join(read)}"
+            raise WrongRequest([FieldProblem("number", name, allowed, f"number: value {name!r}: allowed: {allowed}")])
 
 
 def _columns_of(row: Mapping[str, Any], name: str) -> Sequence[str]:

@@ -27,6 +27,8 @@ class KindOfChunk:
     is_merge = False
     #: columns of the task that its jobs have instead of those of others
     own_columns: Mapping[str, str] = {}
+    #: columns of the task that say nothing about them
+    unread_columns: frozenset[str] = frozenset()
 
     def needs(self, row: Row) -> WorkNeeds:
         """What a job asks of a queue."""
@@ -72,7 +74,12 @@ class MergeChunk(KindOfChunk):
     """Outputs that are merged where they are."""
 
     is_merge = True
-    own_columns: Mapping[str, str] = {"core_count": "merge_core_count", "ram_count": "merge_ram_count"}
+    own_columns: Mapping[str, str] = {
+        "core_count": "merge_core_count",
+        "ram_count": "merge_ram_count",
+        "ram_unit": "merge_ram_unit",
+    }
+    unread_columns = frozenset({"cpu_time", "out_disk_count"})
 
     def needs(self, row: Row) -> WorkNeeds:
         """Merging has needs of its own."""
