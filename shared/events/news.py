@@ -13,7 +13,10 @@ class ConfigChanged(Event):
 
 
 class GridChanged(Event):
-    """Queues, sites, storages, network metrics or the software map changed."""
+    """Queues, sites, storages, network metrics or the software map changed.
+
+    `queues`: those that changed; none: any may have.
+    """
 
     grid_version: int
     queues: tuple[str, ...] = ()

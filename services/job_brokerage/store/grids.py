@@ -78,7 +78,7 @@ async def _changed(
         queue=queue,
         details=details,
     )
-    work.emit(GridChanged(grid_version=version))
+    work.emit(GridChanged(grid_version=version, queues=(queue,)))
 
 
 async def _save_sites_queues_and_storages(connection: asyncpg.Connection, grid: Grid, files: Mapping[str, Any]) -> None:

@@ -93,13 +93,13 @@ async def test_every_service_hears_of_a_cordon_as_of_a_new_grid(
     await snapshot.check()
     await cordon(operator, "Q_ALPHA")
     async with database.read() as connection:
-        told = await connection.fetchval(
-            "SELECT body::json ->> 'grid_version' FROM outbox WHERE routing_key = 'grid.changed.v1'"
+        told, queues = await connection.fetchrow(
+            "SELECT body::json ->> 'grid_version', body::json -> 'queues' ->> 0 FROM outbox WHERE routing_key = 'grid.changed.v1'"
             " ORDER BY event_id DESC LIMIT 1"
         )
         last = "SELECT caller, verb, target, details FROM audit_log ORDER BY at DESC LIMIT 1"
         audited = await connection.fetchrow(last)
-    assert int(told) == snapshot.world.version + 1
+    assert (int(told), queues) == (snapshot.world.version + 1, "Q_ALPHA")
     assert tuple(audited) == ("olga", "cordon", "Q_ALPHA", {"reason": "the disk is full"})
     await snapshot.check()
     assert snapshot.world.grid.queues["Q_ALPHA"].status == QueueStatus.BROKEROFF
