@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from services.console.ending import TELL_AGAIN_S, Ended
 from shared.auth.keyring import create_key_file
 from shared.cache import RedisCache
 from tests import servers
@@ -60,3 +62,25 @@ async def test_without_redis_the_copy_that_was_asked_still_knows(browser: httpx.
     fields = Page((await browser.get("/console/")).text).form_to("/console/sign-out")
     await browser.post("/console/sign-out", data=fields)
     assert (await browser.get("/console/", headers=copied)).status_code == 303
+
+
+async def test_what_redis_was_not_told_while_it_was_away_it_is_told_afterwards(
+    cache: RedisCache, servers_of_tests: servers.Servers
+) -> None:
+    now, is_away = [1000.0], [True]
+
+    class Flaky(RedisCache):
+        async def put_new(self, key: str, value: Any, *, lifetime_s: float) -> bool | None:
+            return None if is_away[0] else await super().put_new(key, value, lifetime_s=lifetime_s)
+
+    one = Ended(Flaky(servers_of_tests.redis_url, prefix=cache._prefix), lambda: now[0])
+    other = Ended(cache, lambda: now[0])
+    await one.end("session", now[0] + 3600.0)
+    assert await one.has("session") and not await other.has("session")
+    now[0] += TELL_AGAIN_S
+    assert not await one.has("another"), "it is tried, and is away still"
+    is_away[0] = False
+    assert not await one.has("another") and not await other.has("session"), "not so soon again"
+    now[0] += TELL_AGAIN_S
+    await one.has("another")
+    assert await other.has("session")
