@@ -23,6 +23,8 @@ OFFERED = ("pause", "resume", "retry", "finish", "kill", "set-priority")
 MOST_TASKS, MOST_JOBS = 100, 100
 #: commands on their way at once
 AT_ONCE = 5
+#: ids that the command line is shown with
+NAMED = 12
 #: refusals that are told one by one
 TOLD = 5
 
@@ -49,8 +51,13 @@ async def preview(visit: Visit) -> Page:
         "ids": ",".join(str(one["task_id"]) for one in hit),
         "jobs": _summed(one["jobs"] for one in hit),
     }
-    title = f"{verb}: {len(hit)} tasks"
-    return Page("bulk.html", title, f"orrery {verb} {' '.join(map(str, ids))}"[:200], data, shown=shown)
+    title = f"{verb}: {len(hit)} {'task' if len(hit) == 1 else 'tasks'}"
+    return Page("bulk.html", title, _verb(verb, [one["task_id"] for one in hit]), data, shown=shown)
+
+
+def _verb(verb: str, ids: Sequence[int]) -> str:
+    """What the command line does to those that are hit; a list that is cut says so, and never within an id."""
+    return " ".join(["orrery", verb, *map(str, ids[:NAMED]), *(["..."] if len(ids) > NAMED else [])])
 
 
 def _summed(counts: Any) -> dict[str, int]:
@@ -101,8 +108,8 @@ async def before_kill(visit: Visit) -> Page:
     ended = [one for one in rows if one["status"] in FINAL or "withheld" in one]
     data = {"hit": hit, "not_hit": ended, "not_there": [one for one in ids if one not in known]}
     shown = {"ids": ",".join(str(one["job_id"]) for one in hit)}
-    verb = f"orrery kill-job {' '.join(map(str, ids))}"[:200]
-    return Page("kills.html", f"Kill {len(hit)} jobs", verb, data, shown=shown)
+    title = f"Kill {len(hit)} {'job' if len(hit) == 1 else 'jobs'}"
+    return Page("kills.html", title, _verb("kill-job", [one["job_id"] for one in hit]), data, shown=shown)
 
 
 async def kill(visit: Visit, fields: Mapping[str, str]) -> Done:
@@ -123,7 +130,9 @@ def _chosen(visit: Visit, name: str, most: int) -> list[int]:
 
 def _ids(text: str, name: str, most: int) -> list[int]:
     words = [one.strip() for one in text.split(",") if one.strip()]
-    wrong = [one for one in words if not (one.isascii() and one.isdigit() and 0 < int(one[:19]) <= LARGEST_ID)]
+    wrong = [
+        one for one in words if not (one.isascii() and one.isdigit() and len(one) < 20 and 0 < int(one) <= LARGEST_ID)
+    ]
     if wrong or not words or len(words) > most:
         given = repr(wrong[0][:40]) if wrong else f"{len(words)} chosen"
         raise Refused(f"{name}: {given}: allowed: 1 to {most} ids; tick the rows of a list")

@@ -34,6 +34,16 @@ async def test_what_it_hits_is_said_before_it_is_done(browser: httpx.AsyncClient
     assert "kill: 2 tasks" in page.text and "together they have 6 running" in page.text
     assert "task 9 is not of ada" in page.text and page.form_to("/console/tasks/commands")["tasks"] == "7,8"
     assert [one for one in three.asked if one.method == "POST"] == []
+    assert "command line: orrery kill 7 8." in page.text, "those that it hits"
+
+
+async def test_the_command_line_is_never_cut_within_an_id(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    ids = [10_000_000 + n for n in range(60)]
+    api.says("task/preview_command", {**PREVIEW, "tasks": [{**HIT, "task_id": one} for one in ids]})
+    page = Page(
+        (await browser.get(f"/console/tasks/commands?command=kill&all=yes&shown={','.join(map(str, ids))}")).text
+    )
+    assert f"orrery kill {' '.join(map(str, ids[:12]))} ...." in page.text
 
 
 async def test_all_that_are_shown_are_asked_about_where_that_was_chosen(
@@ -69,6 +79,7 @@ async def test_each_gets_the_command_and_the_next_page_tells_how_many_took_it(
         ("/console/tasks/commands?command=kill", "task: 0 chosen: allowed: 1 to 100 ids; tick the rows of a list"),
         ("/console/tasks/commands?command=kill&task=x", "task: 'x': allowed"),
         ("/console/jobs/kills?job=0", "job: '0': allowed"),
+        (f"/console/jobs/kills?job={'1' * 5000}", "job: '1111"),
     ],
 )
 async def test_a_choice_that_makes_no_sense_says_what_is_allowed(
