@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.console.policy.subjects import HEARD, subjects_of
 from shared.events.base import Event
@@ -21,6 +21,8 @@ from shared.events.base import Event
 GATHER_S = 0.1
 #: between two hints about one subject
 EVERY_S = 1.0
+#: pages that are told the same at once are told so far from each other, and all of them within so long
+SPREAD_S, MOST_SPREAD_S = 0.001, 0.4
 #: subjects of which the time of the last change is kept, for pages that connect again
 MOST_KEPT = 200_000
 
@@ -31,6 +33,13 @@ class Listener:
 
     subjects: frozenset[str]
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Changed(NamedTuple):
+    """When a subject changed: the time of day, for pages that connect again, and that of this process."""
+
+    at: float
+    monotonic: float
 
 
 @dataclass
@@ -46,10 +55,10 @@ class _Watched:
 class Hints:
     """Those of one process."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._monotonic = clock, monotonic
         self._watched: dict[str, _Watched] = {}
-        self._changed = OrderedDict[str, float]()
+        self._changed = OrderedDict[str, _Changed]()
         self._known_since = clock()
         self.is_closed = False
 
@@ -59,14 +68,14 @@ class Hints:
 
     def note(self, subjects: Iterable[str]) -> None:
         """Remember what has changed, and tell who looks at it."""
-        now = self._clock()
+        now = _Changed(self._clock(), self._monotonic())
         for subject in subjects:
             self._changed[subject] = now
             self._changed.move_to_end(subject)
             if (watched := self._watched.get(subject)) is not None:
                 self._plan(watched, GATHER_S, again=True)
         while len(self._changed) > MOST_KEPT:
-            _, self._known_since = self._changed.popitem(last=False)
+            self._known_since = self._changed.popitem(last=False)[1].at
 
     def interrupted(self) -> None:
         """Tell every page: something may have been missed."""
@@ -103,21 +112,31 @@ class Hints:
         """How many of these have changed since then; None where that is not known any more."""
         if at < self._known_since:
             return None
-        return sum(self._changed.get(subject, at) > at for subject in subjects)
+        return sum(subject in self._changed and self._changed[subject].at > at for subject in subjects)
 
     def told_at(self, subject: str) -> float:
-        """When pages were last told to ask again about a subject: what was asked before is too old."""
-        watched = self._watched.get(subject)
-        return watched.told_at if watched is not None else self._changed.get(subject, float("-inf"))
+        """When pages were last told to ask again about a subject, by the monotonic clock.
+
+        What was asked before is too old.
+        """
+        watched, changed = self._watched.get(subject), self._changed.get(subject)
+        if watched is not None:
+            return watched.told_at
+        return changed.monotonic if changed is not None else float("-inf")
+
+    def spread_s(self, listener: Listener) -> float:
+        """Over how long those are told who are told the same as this page: they ask again one after the other."""
+        n_told = max((len(self._watched[subject].listeners) for subject in listener.subjects), default=1)
+        return min(MOST_SPREAD_S, SPREAD_S * (n_told - 1))
 
     def _plan(self, watched: _Watched, delay_s: float, *, again: bool) -> None:
         watched.again |= again
         if watched.timer is None:
-            wait_s = max(delay_s, watched.told_at + EVERY_S - self._clock())
+            wait_s = max(delay_s, watched.told_at + EVERY_S - self._monotonic())
             watched.timer = asyncio.get_running_loop().call_later(wait_s, self._tell, watched)
 
     def _tell(self, watched: _Watched) -> None:
-        watched.timer, watched.told_at = None, self._clock()
+        watched.timer, watched.told_at = None, self._monotonic()
         for listener in watched.listeners:
             listener.woken.set()
         if watched.again:

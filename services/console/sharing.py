@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,13 +24,13 @@ class _Made:
 class Sharing:
     """What was made within the last second, by its question; nobody else's question is the same."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._made: dict[Hashable, _Made] = {}
 
     async def get(self, question: Hashable, changed_at: float, make: Callable[[], Awaitable[T]]) -> T:
         """Give the answer that was begun after the last change and within the last second, or a new one."""
-        now = self._clock()
+        now = self._monotonic()
         kept = self._made.get(question)
         if kept is None or kept.begun_at < max(changed_at, now - SHARED_S):
             kept = self._made[question] = _Made(now, asyncio.ensure_future(_awaited(make)))

@@ -21,7 +21,7 @@ NOT_OFFERED = frozenset({("reassign", "soft"), ("change_split_rule", "attribute_
 
 
 def routes(console: Console) -> list[Route]:
-    path = "tasks/{task_id:int}/commands/{command:str}"
+    path = "tasks/{task_id:id}/commands/{command:str}"
     return [console.page(path, preview), console.form(path, give)]
 
 

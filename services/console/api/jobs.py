@@ -31,9 +31,9 @@ REPORTED = {"node": "node", "pilot_id": "pilot", "cpu_consumption_time": "CPU ti
 def routes(console: Console) -> list[Route]:
     return [
         console.page("jobs", jobs, ("q", "before")),
-        console.page("jobs/{job_id:int}", job, about=subjects.job("{job_id}")),
-        console.page("jobs/{job_id:int}/kill", before_kill),
-        console.form("jobs/{job_id:int}/kill", kill),
+        console.page("jobs/{job_id:id}", job, about=(subjects.job("{job_id}"),)),
+        console.page("jobs/{job_id:id}/kill", before_kill),
+        console.form("jobs/{job_id:id}/kill", kill),
     ]
 
 
@@ -49,7 +49,7 @@ async def jobs(visit: Visit) -> Page:
     shown = {"words": JOBS, "before": before, "over": FINAL}
     return Page("jobs.html", "Jobs", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
                 about=[subjects.job(one["job_id"]) for one in shown_rows if WITHHELD not in one],
-                is_list=True)  # fmt: skip
+                is_list=not wanted.wrong, others="" if before or wanted.asks else subjects.NEW_JOBS)  # fmt: skip
 
 
 def _verb(wanted: Filter) -> str:

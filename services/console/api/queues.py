@@ -26,7 +26,7 @@ def routes(console: Console) -> list[Route]:
         console.page("queues", queues, ("q", "order")),
         console.form("queue-cordon", cordon),
         console.form("queue-uncordon", uncordon),
-        console.page("queues/{queue:path}", queue, about=subjects.queue("{queue}")),
+        console.page("queues/{queue:path}", queue, about=(subjects.queue("{queue}"), subjects.GRID)),
     ]
 
 
@@ -61,7 +61,7 @@ async def queue(visit: Visit) -> Page:
     found = await visit.api.get("explain/queue", queue=name)
     shown = {"hours": hours_of(found["day"], visit.now)}
     return Page("queue.html", f"Queue {name}", f"orrery explain queue {name}", found, shown=shown, refresh_s=30,
-                about=(subjects.queue(found["queue"]["queue"]),))  # fmt: skip
+                about=(subjects.queue(found["queue"]["queue"]), subjects.GRID))  # fmt: skip
 
 
 async def cordon(visit: Visit, fields: Mapping[str, str]) -> Done:

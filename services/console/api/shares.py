@@ -15,7 +15,7 @@ HOURS = 24
 
 
 def routes(console: Console) -> list[Route]:
-    return [console.page("shares", shares, about=subjects.SHARES), console.page("shares/{gshare:path}", share)]
+    return [console.page("shares", shares, about=(subjects.SHARES,)), console.page("shares/{gshare:path}", share)]
 
 
 async def shares(visit: Visit) -> Page:

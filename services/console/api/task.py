@@ -20,7 +20,7 @@ NEWEST_JOBS = 500
 REFRESH_S = 15
 #: what others are told has this key, and names to whom the rest is told
 WITHHELD = "withheld"
-ABOUT = subjects.task("{task_id}")
+ABOUT = (subjects.task("{task_id}"),)
 LATER = frozenset({"datasets", "jobs", "files", "task_parameters", "transitions", "split_rule", WITHHELD})
 #: what is shown first, in groups; everything else is a list of columns below
 FACTS: Mapping[str, Sequence[str]] = {
@@ -35,10 +35,10 @@ FACTS: Mapping[str, Sequence[str]] = {
 
 def routes(console: Console) -> list[Route]:
     return [
-        console.page("tasks/{task_id:int}", task, about=ABOUT),
-        console.page("tasks/{task_id:int}/why", why, ("decision",), ABOUT),
-        console.page("tasks/{task_id:int}/decisions", decisions, ("first", "second"), ABOUT),
-        console.page("tasks/{task_id:int}/timeline", timeline, ("before",), ABOUT),
+        console.page("tasks/{task_id:id}", task, about=ABOUT),
+        console.page("tasks/{task_id:id}/why", why, ("decision",), ABOUT),
+        console.page("tasks/{task_id:id}/decisions", decisions, ("first", "second"), ABOUT),
+        console.page("tasks/{task_id:id}/timeline", timeline, ("before",), ABOUT),
     ]
 
 

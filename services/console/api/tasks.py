@@ -48,7 +48,7 @@ async def tasks(visit: Visit) -> Page:
     shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before, "offered": OFFERED}
     return Page("tasks.html", "Tasks", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
                 about=[subjects.task(one["task_id"]) for one in shown_rows if WITHHELD not in one],
-                is_list=True)  # fmt: skip
+                is_list=not wanted.wrong, others="" if before or wanted.asks else subjects.NEW_TASKS)  # fmt: skip
 
 
 def _verb(wanted: Filter) -> str:

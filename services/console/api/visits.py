@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -61,6 +62,15 @@ MakesPage = Callable[[Visit], Awaitable[Page]]
 CarriesOut = Callable[[Visit, Mapping[str, str]], Awaitable[Done]]
 
 
+class _Id(IntegerConvertor):
+    """Every id there can be; a longer number is no page, and would be no number for Python."""
+
+    regex = r"[0-9]{1,18}"
+
+
+register_url_convertor("id", _Id())
+
+
 class Console:
     """What all addresses share."""
 
@@ -76,9 +86,9 @@ class Console:
         self._http, self._api_url, self._clock = http, api_url, clock
         self.renderer, self.signing = renderer, signing
         self.hints = hints or Hints(clock)
-        self.sharing = Sharing(clock)
+        self.sharing = Sharing()
 
-    def page(self, path: str, make: MakesPage, takes: tuple[str, ...] = (), about: str = "") -> Route:
+    def page(self, path: str, make: MakesPage, takes: tuple[str, ...] = (), about: tuple[str, ...] = ()) -> Route:
         """A page for people and programs; `takes`: names that may stand behind the ? of its address.
 
         `about`: what it is about, as hints name it, with names of its path. Example: task {task_id}.
@@ -104,13 +114,18 @@ class Console:
                 return self.to_sign_in(request)
             if "hx-request" not in request.headers:
                 return await made(request, session)
-            changed_at = self.hints.told_at(about.format(**request.path_params)) if about else 0.0
+            subjects = (one.format(**request.path_params) for one in about)
+            changed_at = max(map(self.hints.told_at, subjects), default=float("-inf"))
             is_packed = "gzip" in request.headers.get("accept-encoding", "")
             question = session.session_id, _address(request), is_packed, request.headers.get("accept")
 
             async def part() -> Response:
                 response = await made(request, session)
-                return packed(response) if is_packed else response
+                if not is_packed:
+                    return response
+                if len(response.body) < LARGE_BYTES:
+                    return packed(response)
+                return await asyncio.to_thread(packed, response)
 
             return again(await self.sharing.get(question, changed_at, part))
 
@@ -176,11 +191,11 @@ class Console:
 
     def _hints_word(self, request: Request, page: Page, session: Session | None, now: datetime) -> str:
         """What the page brings to be told of changes; empty where there is nothing to tell."""
-        if session is None or not page.about or "hx-request" in request.headers:
+        if session is None or not (page.about or page.is_list) or "hx-request" in request.headers:
             return ""
         content: dict[str, Any] = {"subjects": list(page.about), "at": now.timestamp()}
         if page.is_list:
-            content["list"] = _address(request)
+            content |= {"list": _address(request), "others": page.others}
         return self.signing.hints_word(session, content)
 
     def to_sign_in(self, request: Request) -> Response:

@@ -28,7 +28,7 @@ NUMBERS: Mapping[str, tuple[str, str]] = {
 
 def routes(console: Console) -> list[Route]:
     takes = ("decision", "parameter", *NUMBERS)
-    return [console.page("tasks/{task_id:int}/what-if", what_if, takes)]
+    return [console.page("tasks/{task_id:id}/what-if", what_if, takes)]
 
 
 async def what_if(visit: Visit) -> Page:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from shared import events
 from shared.events.base import Event
 
-#: pages about several of a kind
-SHARES, NEW_TASKS = "shares", "new tasks"
+#: pages about several of a kind; `GRID`: any queue may have changed
+SHARES, NEW_TASKS, NEW_JOBS, GRID = "shares", "new tasks", "new jobs", "grid"
 #: events after which a page may show something else
 HEARD: tuple[type[Event], ...] = (
     events.TaskRegistered, events.TaskDefined, events.TaskReady, events.TaskProgressed, events.TaskMeasured,
@@ -44,10 +44,12 @@ def subjects_of(event: Event) -> set[str]:
     if isinstance(event, events.SharesCorrected):
         return {SHARES}
     if isinstance(event, events.GridChanged | events.StatisticsChanged):
-        return {queue(name) for name in event.queues}
+        return {queue(name) for name in event.queues} or {GRID}
     found = {task(task_id) for task_id in _tasks(event)}
     if isinstance(event, events.TaskRegistered):
         found.add(NEW_TASKS)
+    if isinstance(event, events.JobsGenerated):
+        found.add(NEW_JOBS)
     if isinstance(event, events.JobsEvent):
         found |= {job(job_id) for job_id in event.job_ids}
         found |= {queue(move.queue) for move in event.moves}

@@ -14,7 +14,8 @@ class Page:
     `verb`: of the command line, which prints the same. `shown`: what the template needs besides, such as pictures.
     `refresh_s`: a browser with scripts asks again for the part with the id `live` so often, hints or not.
     `about`: subjects of which hints may be given, as the API told them to this visitor in full; the part with the id
-    `live` is asked for again at each of them. `is_list`: it says how many have changed instead, and does not jump.
+    `live` is asked for again at each of them. `is_list`: it says how many have changed instead, and does not jump;
+    `others`: the subject after which it may have other rows, else it may have some after a while.
     """
 
     template: str
@@ -27,6 +28,7 @@ class Page:
     refresh_s: int = 0
     about: Sequence[str] = ()
     is_list: bool = False
+    others: str = ""
 
 
 def problem_page(title: str, what: str, *, status: int, hint: str = "") -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -10,7 +11,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from services.console import hinting
+from services.console import hinting, sharing
+from services.console.api import live
 from services.console.app import service_of
 from services.console.environment import ConsoleSettings
 from shared import events
@@ -21,6 +23,7 @@ from tests.handlers.console.streams import Stream, stream_of
 from tests.handlers.console.stubbed_api import (
     API_URL,
     RECORDED,
+    Page,
     StubbedApi,
     browser_at,
     console_over,
@@ -92,7 +95,90 @@ async def test_a_list_says_how_many_have_changed_and_does_not_jump(
         assert hint["data"] == '<a href="/console/tasks?q=vo%3Datlas">2 changed: show</a>' and "event" not in hint
 
 
-async def test_who_is_not_told_of_something_gets_no_hints_of_it(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+async def test_a_list_says_that_there_may_be_new_ones_and_so_does_an_empty_one(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    generated = events.JobsGenerated(task_id=99, chunk_id=1, job_ids=(9999,))
+    for path, rows, event in (("task/list", [], events.TaskRegistered(task_id=99)), ("job/list", None, generated)):
+        if rows is not None:
+            api.says(path, rows)
+        page = await browser.get(f"/console/{path.partition('/')[0]}s")
+        async with Stream(web, browser, stream_of(page)) as stream:
+            await happens(service, event)
+            assert "Others may have come: show" in (await stream.hint())["data"]
+
+
+async def test_a_list_with_a_filter_may_have_other_rows_after_a_while(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "OTHERS_S", 0.2)
+    monkeypatch.setattr(live, "KEEP_S", 0.1)
+    page = await browser.get("/console/tasks?q=status%3Dfailed")
+    async with Stream(web, browser, stream_of(page)) as stream:
+        await happens(service, events.TaskRegistered(task_id=99))
+        assert "Others may have come: show" in (await stream.hint())["data"]
+
+
+async def test_a_filter_that_is_not_understood_listens_to_nothing(browser: httpx.AsyncClient) -> None:
+    assert "hx-sse:connect" not in (await browser.get("/console/tasks?q=nonsense")).text
+
+
+async def test_between_two_messages_of_one_page_is_a_second_however_many_rows_change(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient, api: StubbedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hinting, "EVERY_S", 0.3)
+    monkeypatch.setattr(hinting, "GATHER_S", 0.01)
+    row, loop = RECORDED["task/list"]["data"][0], asyncio.get_running_loop()
+    api.says("task/list", [{**row, "task_id": n} for n in range(1, 51)])
+    async with Stream(web, browser, stream_of(await browser.get("/console/tasks"))) as stream:
+        times, said = list[float](), list[str]()
+
+        async def read() -> None:
+            while True:
+                said.append((await stream.hint())["data"])
+                times.append(loop.time())
+
+        reading = asyncio.create_task(read())
+        for task_id in range(1, 51):
+            await happens(service, events.TaskReady(task_id=task_id))
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.7)
+        reading.cancel()
+    assert 2 <= len(said) <= 6 and len(set(said)) == len(said), "what says the same is said once"
+    assert "50 changed: show" in said[-1]
+    assert all(later - sooner > 0.25 for sooner, later in itertools.pairwise(times))
+
+
+async def test_a_stream_ends_with_its_session(
+    web: FastAPI, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "KEEP_S", 0.1)
+    page = await browser.get("/console/tasks/7")
+    async with Stream(web, browser, stream_of(page)) as stream:
+        await browser.post("/console/sign-out", data=Page(page.text).form_to("/console/sign-out"))
+        await stream.ended()
+    async with browser_at(web) as other:
+        await sign_in(other, token_for(2.0))
+        async with Stream(web, other, stream_of(await other.get("/console/tasks/7"))) as stream:
+            await stream.ended()
+
+
+async def test_a_first_connection_that_was_refused_is_tried_again(browser: httpx.AsyncClient) -> None:
+    page = await browser.get("/console/tasks/7")
+    assert 'hx-trigger="load, every 60s" hx-sse:connect' in page.text
+
+
+async def test_a_queue_hears_of_a_grid_that_names_no_queues(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient
+) -> None:
+    async with Stream(web, browser, stream_of(await browser.get("/console/queues/CERN"))) as stream:
+        await happens(service, events.GridChanged(grid_version=2))
+        assert (await stream.hint())["event"] == "hint"
+
+
+async def test_who_is_not_told_of_something_gets_no_hints_of_it(
+    web: FastAPI, service: Service, browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
     withheld = {"withheld": "details are for ada"}
     explained = RECORDED["explain/task"]["data"]
     api.says("explain/task", {**explained, "task": explained["task"] | withheld})
@@ -101,7 +187,11 @@ async def test_who_is_not_told_of_something_gets_no_hints_of_it(browser: httpx.A
         page = await browser.get(path)
         assert page.status_code == 200 and "hx-sse:connect" not in page.text and "every 15s" in page.text
     api.says("task/list", [RECORDED["task/list"]["data"][0] | withheld])
-    assert "hx-sse:connect" not in (await browser.get("/console/tasks")).text
+    page = await browser.get("/console/tasks")
+    async with Stream(web, browser, stream_of(page)) as stream:
+        await happens(service, events.TaskReady(task_id=RECORDED["task/list"]["data"][0]["task_id"]))
+        await asyncio.sleep(0.3)
+        assert stream.nothing_yet()
 
 
 @pytest.mark.parametrize("of", ["", "task 7", "x.y"])
@@ -140,8 +230,9 @@ async def test_when_hints_may_have_been_lost_every_page_asks_again(
 
 
 async def test_a_thousand_open_pages_ask_the_services_once_for_each_hint(
-    api: StubbedApi,
+    api: StubbedApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sharing, "SHARED_S", 60.0)  # a thousand answers take longer here than a second
     now = time.time()
     async with browser_at(console_over(api, lambda: now)) as browser:
         await sign_in(browser)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import threading
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.responses import Response
 
-from services.console.showing.rendering import POLICY, static_files
+from services.console.api import visits
+from services.console.showing.rendering import POLICY, packed, static_files
 from tests.handlers.console.stubbed_api import RECORDED, Page, StubbedApi, browser_at, envelope
 
 #: each page, and what stands on it
@@ -291,3 +294,34 @@ async def test_the_root_leads_to_the_console(web: FastAPI) -> None:
 def test_the_recorded_answers_are_envelopes() -> None:
     assert RECORDED and all(one["success"] is True for one in RECORDED.values())
     assert len(json.dumps(RECORDED)) < 500_000
+
+
+@pytest.mark.parametrize("path", ["tasks/{}", "tasks/{}/why", "jobs/{}", "tasks/{}/commands/kill", "tasks/{}/what-if"])
+async def test_a_number_that_is_no_id_is_no_page(browser: httpx.AsyncClient, path: str) -> None:
+    for digits in ("9" * 19, "1" * 5000):
+        answer = await browser.get(f"/console/{path.format(digits)}")
+        assert answer.status_code == 404 and "There is no such page" in answer.text
+
+
+async def test_large_parts_are_packed_beside_the_loop(
+    browser: httpx.AsyncClient, api: StubbedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = dict[bool, threading.Thread]()
+
+    def watched(response: Response) -> Response:
+        threads[len(response.body) >= 200_000] = threading.current_thread()
+        return packed(response)
+
+    monkeypatch.setattr(visits, "packed", watched)
+    row = RECORDED["task/list"]["data"][0]
+    for n_rows in (1, 1000):
+        api.says("task/list", [{**row, "task_id": n, "task_name": f"{n}" * 20} for n in range(1, n_rows + 1)])
+        await browser.get(f"/console/search?q=name{n_rows}", headers={"HX-Request": "true"})
+    assert threads[False] is threading.main_thread() and threads[True] is not threading.main_thread()
+
+
+async def test_free_space_is_a_size(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    sites = RECORDED["grid/sites"]["data"]
+    api.says("grid/sites", [{**one, "space_free_gb": 17_860_000.0} for one in sites])
+    for path in ("/console/sites", f"/console/sites/{sites[0]['site']}"):
+        assert "17.9 PB" in Page((await browser.get(path)).text).text

@@ -107,7 +107,7 @@ async def test_the_same_question_is_asked_once_a_second_and_anew_after_a_change(
 
 
 async def test_an_answer_that_failed_fails_for_all_who_asked() -> None:
-    sharing = Sharing(time.time)
+    sharing = Sharing()
 
     async def make() -> int:
         await asyncio.sleep(0)
@@ -115,3 +115,25 @@ async def test_an_answer_that_failed_fails_for_all_who_asked() -> None:
 
     found = await asyncio.gather(*(sharing.get("a", 0.0, make) for _ in range(3)), return_exceptions=True)
     assert [str(one) for one in found] == ["away"] * 3
+
+
+async def test_a_clock_that_is_set_back_silences_no_page_and_keeps_no_old_answer() -> None:
+    now = [1000.0]
+    hints = Hints(lambda: now[0])
+    looks = hints.listen(["task 7"])
+    hints.note(["task 7"])
+    await told(looks)
+    now[0] -= 3600.0
+    await told(looks)
+    begun = time.monotonic()
+    hints.note(["task 7"])
+    await told(looks)
+    assert time.monotonic() - begun < 5 * QUICK_S
+    assert abs(hints.told_at("task 7") - time.monotonic()) < 1.0, "what is compared with it is not set back either"
+
+
+async def test_pages_that_are_told_the_same_are_spread_and_one_alone_is_not() -> None:
+    hints = Hints()
+    alone, many = hints.listen(["task 7"]), [hints.listen(["task 8"]) for _ in range(1000)]
+    assert hints.spread_s(alone) == 0.0
+    assert 0.0 < hints.spread_s(many[0]) <= hinting.MOST_SPREAD_S < 0.5
