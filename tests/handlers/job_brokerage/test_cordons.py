@@ -94,8 +94,8 @@ async def test_every_service_hears_of_a_cordon_as_of_a_new_grid(
     await cordon(operator, "Q_ALPHA")
     async with database.read() as connection:
         told, queues = await connection.fetchrow(
-            "SELECT body::json ->> 'grid_version', body::json -> 'queues' ->> 0 FROM outbox WHERE routing_key = 'grid.changed.v1'"
-            " ORDER BY event_id DESC LIMIT 1"
+            "SELECT body::json ->> 'grid_version', body::json -> 'queues' ->> 0 FROM outbox"
+            " WHERE routing_key = 'grid.changed.v1' ORDER BY event_id DESC LIMIT 1"
         )
         last = "SELECT caller, verb, target, details FROM audit_log ORDER BY at DESC LIMIT 1"
         audited = await connection.fetchrow(last)
