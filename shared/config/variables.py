@@ -16,6 +16,7 @@ OF_SERVICES = frozenset({
     "TRANSFERS_EVERY_S", "LEFT_OVERS_EVERY_S", "CONTENTS_EVERY_S", "INPUT_CHECKS_EVERY_S",
     "PERIODIC_TASKS_EVERY_S", "CATALOGUES_FILE", "CATALOGUE_TOPIC",
     "API_URL", "CONSOLE_PUBLIC_URL", "CONSOLE_KEY_FILE", "CONSOLE_SESSION_H",
+    "CONSOLE_ISSUER", "CONSOLE_CLIENT_ID", "CONSOLE_CLIENT_SECRET_FILE", "CONSOLE_SCOPES",
 })  # fmt: skip
 
 
@@ -46,6 +47,7 @@ OTHERS = (
     Variable("RABBITMQ_MANAGEMENT_URL", CONTAINERS, "where the step `setup` loads policies of queues"),
     Variable("GATEWAY_PORT", f"{CONTAINERS}, make up", "the port of the one address (8080; a free one)"),
     Variable("GATEWAY_HOST", "make up", "0.0.0.0: the one address is for other machines too; absent: 127.0.0.1"),
+    Variable("PICTURES", "make test", "a folder into which tests in a browser put the pictures of README.md"),
     Variable("PROMETHEUS_PORT", CONTAINERS, "the port of Prometheus, 9090"),
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 from deploy.local import services
 from deploy.local.locations import GATEWAY_FILE, location_of, read_locations
 from services.cli.addresses import SERVICES
+from services.console.environment import ConsoleSettings
 from shared.web.document import add_document
 
 PROJECT = Path(__file__).parents[2]
@@ -86,6 +87,14 @@ def blocks_of(section: str) -> dict[str, str]:
     text = COMPOSE.split(f"\n{section}:\n")[1].split("\nvolumes:\n")[0]
     names = re.split(r"^  ([\w-]+):\n", text, flags=re.MULTILINE)[1:]
     return dict(zip(names[::2], names[1::2], strict=True))
+
+
+def test_the_console_gets_all_that_it_needs_to_sign_people_in_at_an_issuer() -> None:
+    """Everything that its settings have for it; the file of the secret is mounted."""
+    block = blocks_of("services")["console"]
+    named = {one for one in ConsoleSettings.model_fields if re.match("console_(issuer|client|scopes)", one)}
+    assert {one for one in named if f"ORRERY_{one.upper()}: " not in block} == set()
+    assert ":/run/console_client_secret:ro" in block
 
 
 def test_one_container_builds_the_image_that_all_of_ours_use() -> None:

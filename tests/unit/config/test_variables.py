@@ -15,13 +15,17 @@ from shared.config.variables import known_variables, unknown_variables
 ROOT = Path(__file__).resolve().parents[3]
 
 
+def family_of(kind: type[Settings]) -> list[type[Settings]]:
+    return [kind, *(one for child in kind.__subclasses__() for one in family_of(child))]
+
+
 def test_every_setting_of_every_service_is_known() -> None:
     for service in pkgutil.iter_modules(services.__path__):
         try:
             importlib.import_module(f"services.{service.name}.environment")
         except ModuleNotFoundError:
             continue
-    fields = {name for one in (Settings, *Settings.__subclasses__()) for name in one.model_fields}
+    fields = {name for one in family_of(Settings) for name in one.model_fields}
     assert len(fields) > len(Settings.model_fields)
     assert {PREFIX + name.upper() for name in fields} - known_variables() == set()
     assert {variable_of(one) for one in SERVICES} - known_variables() == set()
