@@ -53,6 +53,7 @@ def test_one_file_has_what_it_asked_where_it_ran_over_time_how_well_what_failed_
         assert f"<h2>{heading}</h2>" in text
     assert "simulated failure of the payload" in text and 'class="series"' in text and "left out by" in text
     assert '"nEventsPerJob"' in text or "&#34;nEventsPerJob&#34;" in text, "its parameters"
+    assert '<dt>creation date</dt><dd><time datetime="' in text and '<td class="n"></td>' not in text
     assert Loads(text).found == [] and "default-src 'none'" in text.replace("&#39;", "'")
 
 
