@@ -103,7 +103,15 @@ def difference(before: Facts, after: Facts) -> list[Change]:
     old = {one["name"]: one for one in before["queues"]}
     new = {one["name"]: one for one in after["queues"]}
     changes = [_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new})]
-    order = ("passes now", "left out now", "other weight", "other reason", "looked at now", "not looked at any more")
+    order = (
+        "passes now",
+        "left out now",
+        "other weight",
+        "other reason",
+        "other numbers",
+        "looked at now",
+        "not looked at any more",
+    )
     return sorted((one for one in changes if one is not None), key=lambda one: (order.index(one.what), one.name))
 
 
@@ -117,7 +125,10 @@ def _change(name: str, old: Facts | None, new: Facts | None) -> Change | None:
     if did != does:
         return Change(name, "passes now" if does else "left out now", before, after)
     if not does:
-        return None if before == after else Change(name, "other reason", before, after)
+        if before == after:
+            return None
+        what = "other numbers" if old["check"] == new["check"] else "other reason"
+        return Change(name, what, before, after)
     terms = [
         (term, (old.get("terms") or {}).get(term), (new.get("terms") or {}).get(term))
         for term in sorted({*(old.get("terms") or {}), *(new.get("terms") or {})})

@@ -68,5 +68,12 @@ def test_the_difference_says_who_came_went_and_changed_weight_term_by_term() -> 
     assert found["B"].after == "status: status offline, online"
 
 
+def test_the_same_check_with_other_numbers_is_no_other_reason() -> None:
+    before = {"queues": [left_out("A", "memory", "4000 MB", "6200 MB"), left_out("B", "memory", "4000 MB", "6200 MB")]}
+    after = {"queues": [left_out("A", "memory", "900 MB", "6200 MB"), left_out("B", "status", "offline", "online")]}
+    found = {one.name: one.what for one in difference(before, after)}
+    assert found == {"A": "other numbers", "B": "other reason"}
+
+
 def test_a_decision_does_not_differ_from_itself() -> None:
     assert difference(DECISION, DECISION) == []
