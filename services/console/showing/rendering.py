@@ -22,10 +22,8 @@ from services.console.showing.texts import FILTERS
 ROOM = Path(__file__).resolve().parents[1]
 #: the wheel that brings htmx; it is not imported, which would ask for Django
 HTMX_PACKAGE = "django_htmx"
-HTMX_FILES = {
-    "htmx.js": "static/django_htmx/htmx-4.min.js",
-    "htmx-sse.js": "static/django_htmx/ext/hx-sse-4.min.js",
-}
+#: one file: it looks at a page as soon as it has run, for whatever extensions have by then
+HTMX, HTMX_PARTS = "htmx.js", ("static/django_htmx/htmx-4.min.js", "static/django_htmx/ext/hx-sse-4.min.js")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -48,8 +46,8 @@ def static_files() -> dict[str, bytes]:
     found = {path.name: path.read_bytes() for path in sorted((ROOM / "static").iterdir())}
     spec = importlib.util.find_spec(HTMX_PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        paths = {name: Path(place) / file for name, file in HTMX_FILES.items()}
-        found |= {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+        parts = [path.read_bytes() for path in (Path(place) / part for part in HTMX_PARTS) if path.exists()]
+        found |= {HTMX: b"\n;\n".join(parts)} if parts else {}
     return found
 
 
