@@ -1,4 +1,4 @@
-"""Follows every link of the console, a few of each kind, and looks at what each page links to and loads."""
+"""Follows every link of the console, and looks at what each page links to and loads."""
 
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ from tests.integration.console_browser.stage import Pilot, Stage, stage_in
 
 pytestmark = pytest.mark.timeout(240)
 LIMIT = "jobbroker.NQUEUELIMITSITE"
+#: more pages of one kind than the stories make: nothing that never ends is followed for ever
+MOST_OF_KIND = 200
 NewContext = Callable[..., BrowserContext]
 
 
@@ -246,6 +248,21 @@ def test_an_open_page_follows_its_task_by_hints(stage: Stage, operator: Page) ->
     expect(operator.locator("#live")).to_contain_text("1 ▶ running", timeout=5_000)
 
 
+def test_a_stream_that_was_refused_at_first_is_asked_for_again(stage: Stage, operator: Page) -> None:
+    """As a gateway does that is at its limit, or has no console to ask."""
+    task_id = stage.submit(0, "refused")
+    stage.wait_for(task_id, "scouting")
+    operator.clock.install()
+    operator.route("**/console/hints?*", lambda route: route.fulfill(status=429))
+    with operator.expect_response(lambda one: "/console/hints" in one.url and one.status == 429):
+        operator.goto("/console/tasks?q=name%3Drefused")
+    operator.unroute("**/console/hints?*")
+    with operator.expect_response(lambda one: "/console/hints" in one.url and one.status == 200):
+        operator.clock.fast_forward(61_000)
+    assert stage.orrery("pause", str(task_id)).code == 0
+    expect(operator.locator("#hints")).to_contain_text("1 changed", timeout=5_000)
+
+
 def test_a_list_says_how_many_of_its_rows_have_changed_and_shows_them_when_it_is_asked_to(
     stage: Stage, operator: Page
 ) -> None:
@@ -352,7 +369,7 @@ def opened(stage: Stage, browser: Browser, waiting: int, running: int) -> dict[s
         cookies = {one["name"]: one["value"] for one in context.cookies()}
     headers = {"Accept": "text/html"}
     with httpx.Client(base_url=stage.address, cookies=cookies, headers=headers, trust_env=False, timeout=60) as client:
-        return crawl(client, [f"/console/tasks/{running}", "/console/"], most_of_kind=6)
+        return crawl(client, [f"/console/tasks/{running}", "/console/"], MOST_OF_KIND)
 
 
 def one_of_each(opened: dict[str, list[str]]) -> list[str]:
@@ -366,6 +383,7 @@ def test_every_link_of_the_console_leads_to_a_page_without_an_error(opened: dict
     wanted = ("tasks/N/why", "tasks/N/decisions", "tasks/N/timeline", "tasks/N/commands/N", "jobs/N", "queues/N")
     assert {f"/console/{one}" for one in (*wanted, "shares/N", "system/parked", "system/audit")} <= pages
     assert {kind.rpartition("/")[2] for kind in opened if "/static/" in kind} >= {"console.css", "htmx.js"}
+    assert {kind: len(ones) for kind, ones in opened.items() if len(ones) >= MOST_OF_KIND} == {}, "some were left"
 
 
 def test_no_page_breaks_a_rule_of_wcag_in_either_theme(
