@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +44,17 @@ class Looked:
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that the watchdog does; `period`: which of its periods."""
+    """One thing that the watchdog does; `period`: which of its periods.
+
+    `dry_slices`: slices of a dry run. Each is rolled back, so that only one that knows by itself what comes next, as a
+    sweep of kinds, has more than the first.
+    """
 
     name: str
     does: str
     period: Callable[[Periods], float]
     run: Callable[[UnitOfWork], Awaitable[Looked]]
+    dry_slices: int = 1
 
 
 class ActionMetrics:
@@ -94,7 +100,7 @@ class Report:
 
 
 class _RolledBack(Exception):
-    """Ends a dry run."""
+    """Ends a slice of a dry run."""
 
 
 def said_by(events: Iterable[Event]) -> list[dict[str, Any]]:
@@ -151,37 +157,28 @@ class Actions:
         return run
 
     async def run_now(self, database: Database, name: str, *, reason: str, dry_run: bool) -> Report:
-        """Run an action before its period is over; a dry run is one transaction that is rolled back."""
+        """Run an action before its period is over; of a dry run each slice is rolled back at once."""
         action, report = self.declared[name], Report(name, dry_run)
         started = time.monotonic()
-        try:
-            while True:
+        most_slices = action.dry_slices if dry_run else MOST_SLICES
+        while report.n_slices < most_slices and time.monotonic() - started < MOST_SECONDS:
+            with suppress(_RolledBack):
                 async with database.begin(reason=reason) as work:
-                    if report.n_slices == 0:
-                        await SQL.run(work.connection, "make_due", watch=name, period_s=self.period_s(action))
-                    while self._goes_on(report, started):
-                        n_said = len(work.emitted)
-                        looked = await action.run(work)
-                        report.add(looked, work.emitted[n_said:])
-                        if not dry_run:
-                            break
-                    if dry_run:
-                        raise _RolledBack
-                    if report.n_done or report.did:
-                        await _keep(work, name, Looked(report.more, report.n_found, report.n_done), report.did)
-                if not self._goes_on(report, started):
-                    break
-        except _RolledBack:
-            pass
+                    await self._slice_now(work, action, report)
+            if not report.more:
+                break
         report.seconds = time.monotonic() - started
         return report
 
-    @staticmethod
-    def _goes_on(report: Report, started: float) -> bool:
-        """Whether another slice is run now."""
+    async def _slice_now(self, work: UnitOfWork, action: Action, report: Report) -> None:
+        """Run one slice of a run that is asked for."""
         if report.n_slices == 0:
-            return True
-        return report.more and report.n_slices < MOST_SLICES and time.monotonic() - started < MOST_SECONDS
+            await SQL.run(work.connection, "make_due", watch=action.name, period_s=self.period_s(action))
+        report.add(await action.run(work), work.emitted)
+        if report.dry_run:
+            raise _RolledBack
+        if report.n_done or report.did:
+            await _keep(work, action.name, Looked(report.more, report.n_found, report.n_done), report.did)
 
 
 async def _keep(work: UnitOfWork, name: str, looked: Looked, said: Sequence[Mapping[str, Any]]) -> None:

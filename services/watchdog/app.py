@@ -8,7 +8,9 @@ from services.watchdog.acting import Action, ActionMetrics, Actions
 from services.watchdog.api.system import web_application
 from services.watchdog.expiring import ExpiringJobs
 from services.watchdog.handlers import Watchdog
+from services.watchdog.policy.retention import RULES
 from services.watchdog.retaining import Retaining, RetentionMetrics
+from services.watchdog.sweeping import SWEEPS
 from shared.config.parameters import Parameters
 from shared.events import TasksWoken
 from shared.runtime.service import Context, Service, with_parameters
@@ -26,9 +28,10 @@ def actions_of(parameters: Parameters, jobs: ExpiringJobs, watchdog: Watchdog, r
                watchdog.watch_tasks),
         Action("attempts", "pauses tasks that fail again and again, and lets them go on",
                lambda every: every.throttle_period_s, watchdog.watch_attempts),
-        Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep),
+        Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep,
+               dry_slices=len(SWEEPS)),
         Action("retention", "drops what is older than it may be", lambda every: every.retention_period_s,
-               retaining.drop_old),
+               retaining.drop_old, dry_slices=1 + len(RULES)),
     ]  # fmt: skip
 
 

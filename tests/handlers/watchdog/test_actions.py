@@ -108,6 +108,29 @@ async def test_a_dry_run_tells_what_a_run_would_do_and_changes_nothing(
     assert await stage.value("SELECT target FROM audit_log WHERE verb = 'watchdog run'") == "watchdog jobs"
 
 
+async def test_a_dry_run_holds_the_jobs_of_one_slice_and_no_longer_than_that(
+    stage: Stage, connection: asyncpg.Connection, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 2)
+    task = await rows.task(connection)
+    due = [await rows.job(connection, task, status="sent", state_change_time=START - HOUR) for _ in range(5)]
+    await seasoned(stage)
+    dry = (await run(client, "jobs", dry_run=True))["data"]
+    assert [one["job_ids"] for one in dry["did"]] == [due[:2]] and dry["n_slices"] == 1 and dry["more"]
+    wet = (await run(client, "jobs"))["data"]
+    assert [one["job_ids"] for one in wet["did"]] == [due[:2], due[2:4], due[4:]] and not wet["more"]
+
+
+async def test_a_dry_run_of_the_sweep_has_every_kind_once(
+    stage: Stage, connection: asyncpg.Connection, client: httpx.AsyncClient
+) -> None:
+    old = START - timedelta(seconds=90)
+    tasks = [await rows.task(connection, status=status, state_change_time=old) for status in ("registered", "prepared")]
+    dry = (await run(client, "sweep", dry_run=True))["data"]
+    assert [one["task_id"] for one in dry["did"]] == tasks and not dry["more"]
+    assert await stage.value("SELECT count(*) FROM sweep_marks") == 0
+
+
 async def test_an_action_that_is_not_due_is_run_when_it_is_asked_for(
     stage: Stage, connection: asyncpg.Connection, client: httpx.AsyncClient
 ) -> None:
