@@ -159,30 +159,34 @@ class Watchdog:
             self._kinds.extend(sweeps.SWEEPS)
         if not self._kinds:
             return Looked()
-        kind, n_rows = self._kinds.popleft(), 0
+        kind, n_rows, more = self._kinds.popleft(), 0, False
         try:
             async with work.connection.transaction():
-                n_rows = await self._sweep_kind(work, kind)
+                n_rows, more = await self._sweep_kind(work, kind)
         except Exception as error:
             if work.connection.is_closed():
                 raise
             log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
-        if n_rows >= kind.most:
+        if more:
             self._kinds.append(kind)
         return Looked(bool(self._kinds), n_rows, n_rows)
 
-    async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> int:
-        """Announce rows of this kind again; how many: all of them or, if one cannot be, none."""
+    async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> tuple[int, bool]:
+        """Announce rows of this kind again: how many, and whether more may follow.
+
+        All of the slice or, if one cannot be announced, none.
+        """
         age_s = self._limits.age_s(kind.age)
         before = work.now - timedelta(seconds=age_s)
         if kind.by_time:
-            rows = await sweep_store.due_lately(
+            rows, more = await sweep_store.due_lately(
                 work.connection, kind.kind, before=before, age_s=age_s, most=kind.most, overlap=OVERLAP
             )
         else:
             rows = await sweep_store.due_for_sweep(
                 work.connection, kind.kind, before=before, age_s=age_s, most=kind.most
             )
+            more = len(rows) >= kind.most
         events = list(kind.build(rows, work.now))
         if rows:
             log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
@@ -192,4 +196,4 @@ class Watchdog:
         tasks = sorted({row["task_id"] for row in rows if row.get("task_id") == row["entity_id"]})
         if tasks:
             await sweep_store.SQL.run(work.connection, "note_rescued_tasks", task_ids=tasks)
-        return len(rows)
+        return len(rows), more

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import asyncpg
 
@@ -35,19 +36,22 @@ async def due_for_sweep(
 
 async def due_lately(
     connection: asyncpg.Connection, kind: str, *, before: datetime, age_s: float, most: int, overlap: timedelta
-) -> list[asyncpg.Record]:
-    """Find rows that came into their condition since the last sweep, and those that were stuck.
+) -> tuple[list[asyncpg.Record], bool]:
+    """Find rows that came into their condition since the last sweep, and those that were stuck; whether more may follow.
 
-    As due_for_sweep.
+    As due_for_sweep. Rows that were stuck and went on are forgotten, for they would be looked at again each time.
     """
     until: datetime | None = await SQL.value(connection, "swept_until", kind=kind)
     since = EVER if until is None else min(until, before) - overlap
     marked = await SQL.rows(connection, "marks_due", kind=kind, age_s=float(age_s), most=most)
-    given = {"before": before, "since": since, "marked": [row["entity_id"] for row in marked]}
+    given: dict[str, Any] = {"before": before, "since": since, "marked": [row["entity_id"] for row in marked]}
     found = await _due(connection, kind, [given[name] for name in SQL.parameters(kind)], age_s, most)
-    if len(found) < most:
-        await SQL.run(connection, "note_swept_until", kind=kind, before=before)
-    return found
+    if len(found) >= most:
+        return found, True
+    went_on = set(given["marked"]) - {row["entity_id"] for row in found}
+    await SQL.run(connection, "forget_marks_of", kind=kind, entity_ids=sorted(went_on))
+    await SQL.run(connection, "note_swept_until", kind=kind, before=before)
+    return found, len(marked) >= most
 
 
 async def _due(

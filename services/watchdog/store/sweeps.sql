@@ -224,6 +224,10 @@ SELECT entity_id FROM sweep_marks
  WHERE kind = :kind AND swept_at + make_interval(secs => :age_s::float8 * 2 ^ least(times, 6)) <= orrery_now()
  ORDER BY swept_at LIMIT :most;
 
+-- name: forget_marks_of
+-- Rows of a kind that were announced and went on.
+DELETE FROM sweep_marks WHERE kind = :kind AND entity_id = ANY(:entity_ids::bigint[]);
+
 -- name: forget_marks
 -- Marks that are older than any wait between two announcements. Index sweep_marks_old.
 DELETE FROM sweep_marks WHERE swept_at < orrery_now() - interval '2 days';

@@ -377,3 +377,22 @@ async def test_rows_that_were_not_stuck_at_their_time_are_not_looked_at_again(
         if await merging() == [late]:
             minutes.append(minute)
     assert minutes == [0, 2, 5], "what was stuck is said again at growing intervals"
+
+
+async def test_rows_that_went_on_do_not_keep_the_place_of_one_that_is_still_stuck(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "SWEEPS", [replace(one, most=3) for one in SWEEPS if one.kind == "unmerged_jobs"])
+    task = await rows.task(connection)
+    data = await rows.dataset(connection, task, type="trn_output")
+    for _ in range(9):
+        job_id = await rows.job(connection, task, status="merging", state_change_time=OLD)
+        await rows.file(connection, task, data, type="trn_output", out_job_id=job_id, status="running")
+    await stage.sweep()
+    await rows.change(connection, "UPDATE task_files SET status = 'ready' WHERE out_job_id <> $1", job_id)
+    said = []
+    for minute in range(8):
+        stage.clock.forward(minutes=1)
+        said += [(minute, event.job_ids) for event in await stage.sweep() if isinstance(event, JobsMerging)]
+    assert said == [(1, (job_id,)), (4, (job_id,))]
+    assert await stage.value("SELECT array_agg(entity_id) FROM sweep_marks") == [job_id]
