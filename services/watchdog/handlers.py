@@ -44,8 +44,9 @@ class Watchdog:
         self._parameters = parameters
         self._limits = WatchLimits(parameters)
         self._swept = swept
-        #: kinds of this round of the sweep that were not looked at yet
+        #: kinds of this round of the sweep that were not looked at yet, and those that were and have more
         self._kinds: deque[sweeps.Sweep] = deque()
+        self._kinds_left: deque[sweeps.Sweep] = deque()
 
     async def watch_tasks(self, work: UnitOfWork) -> Looked:
         """Let pending tasks go on or exhaust them, look again at tasks that asked."""
@@ -150,15 +151,18 @@ class Watchdog:
     async def sweep(self, work: UnitOfWork) -> Looked:
         """Announce again a slice of what seems to be lost of the next kind.
 
-        A kind that fails stops no other.
+        A kind that fails stops no other, and one that has more goes on between the rounds: when the period is over, each
+        has its turn again.
         """
         if not self._kinds:
-            if await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s) is None:
+            if await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s) is not None:
+                await sweep_store.SQL.run(work.connection, "forget_marks")
+                self._kinds.extend(sweeps.SWEEPS)
+                self._kinds_left.clear()
+            elif self._kinds_left:
+                self._kinds.append(self._kinds_left.popleft())
+            else:
                 return Looked()
-            await sweep_store.SQL.run(work.connection, "forget_marks")
-            self._kinds.extend(sweeps.SWEEPS)
-        if not self._kinds:
-            return Looked()
         kind, n_rows, more = self._kinds.popleft(), 0, False
         try:
             async with work.connection.transaction():
@@ -168,8 +172,8 @@ class Watchdog:
                 raise
             log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
         if more:
-            self._kinds.append(kind)
-        return Looked(bool(self._kinds), n_rows, n_rows)
+            self._kinds_left.append(kind)
+        return Looked(bool(self._kinds or self._kinds_left), n_rows, n_rows)
 
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> tuple[int, bool]:
         """Announce rows of this kind again: how many, and whether more may follow.

@@ -396,3 +396,23 @@ async def test_rows_that_went_on_do_not_keep_the_place_of_one_that_is_still_stuc
         said += [(minute, event.job_ids) for event in await stage.sweep() if isinstance(event, JobsMerging)]
     assert said == [(1, (job_id,)), (4, (job_id,))]
     assert await stage.value("SELECT array_agg(entity_id) FROM sweep_marks") == [job_id]
+
+
+async def test_a_kind_of_many_rows_does_not_keep_the_others_from_their_turn(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [replace(one, most=1) for one in SWEEPS if one.kind in ("holding_jobs", "prepared_tasks")]
+    monkeypatch.setattr(sweeps, "SWEEPS", kinds)
+    for _ in range(30):
+        await rows.job(connection, await rows.task(connection), status="holding", state_change_time=OLD)
+    prepared = await rows.task(connection, status="running")
+    said = []
+    for slice_ in range(20):
+        if slice_ == 5:
+            await rows.change(connection, "UPDATE tasks SET status = 'prepared', state_change_time = $2"
+                              " WHERE task_id = $1", prepared, OLD)  # fmt: skip
+        async with stage.database.begin(reason="periodic") as work:
+            assert await stage.watchdog.sweep(work)
+        said += [(slice_, type(event)) for event in await stage.announced() if isinstance(event, TaskPrepared)]
+        stage.clock.forward(seconds=2)
+    assert said == [(11, TaskPrepared)], "a round began after 20 s, with many jobs of the other kind left"
