@@ -111,7 +111,7 @@ class ExpiringJobs:
         most = min(SLICE, self._limits.periods.most_jobs)
         due = await store.due_jobs(work.connection, asked.facts, asked.now, most)
         n_judged = await self._judge(work, asked, due)
-        more = await self._judge_concerned(work, asked) or (len(due) >= most and n_judged > 0)
+        more = await self._judge_concerned(work, asked, most - n_judged) or (len(due) >= most and n_judged > 0)
         if more:
             await store.give_back_turn(work.connection, "jobs", last.at)
         else:
@@ -132,8 +132,8 @@ class ExpiringJobs:
         n_ended = sum([await self._expire(work, verdict, jobs) for verdict, jobs in by_verdict.items()])
         return n_ended + (await store.put_off(work.connection, later) if later else 0)
 
-    async def _judge_concerned(self, work: UnitOfWork, asked: _Asked) -> bool:
-        """Ask about a slice of the jobs whom a change concerns; whether there are more."""
+    async def _judge_concerned(self, work: UnitOfWork, asked: _Asked, most: int) -> bool:
+        """Ask about at most so many of the jobs whom a change concerns; whether there are more."""
         known = await store.basis(work.connection)
         now = basis_of(asked.rules, asked.limits, asked.facts.queues)
         if known is None or known.differs(now):
@@ -146,9 +146,10 @@ class ExpiringJobs:
             return found.moved_to is not None
         if known.moved_to is None:
             return False
-        upto, jobs = await store.concerned_jobs(work.connection, asked.facts, known, LOOKED_AT)
-        for some in batches(jobs, SLICE):
-            await self._judge(work, asked, some)
+        if most <= 0:
+            return True
+        upto, jobs = await store.concerned_jobs(work.connection, asked.facts, known, looked_at=LOOKED_AT, most=most)
+        await self._judge(work, asked, jobs)
         await store.SQL.run(work.connection, "note_moved", moved_to=upto)
         return upto is not None
 
@@ -160,11 +161,12 @@ class ExpiringJobs:
         return added.in_force
 
     async def _asked(self, work: UnitOfWork, last: LastRun) -> _Asked:
-        """Read with what rules are asked, once for all slices of a turn unless it changes."""
+        """Read with what rules are asked, once for all slices of a turn unless it changes or lasts for a period."""
         rules = await self._rules(work)
         # Another replica may have had the turns in between.
         asked_by = (last.at, self._parameters.version, rules)
-        if self._asked_by is not None and self._asked_by[0] == asked_by:
+        newest = work.now - timedelta(seconds=self._limits.periods.jobs_period_s)
+        if self._asked_by is not None and self._asked_by[0] == asked_by and self._asked_by[1].now > newest:
             return self._asked_by[1]
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         limits = limits_of(self._parameters, rules, {facts.workflow for facts in queues.values()})

@@ -151,8 +151,8 @@ class Watchdog:
     async def sweep(self, work: UnitOfWork) -> Looked:
         """Announce again a slice of what seems to be lost of the next kind.
 
-        A kind that fails stops no other, and one that has more goes on between the rounds: when the period is over, each
-        has its turn again.
+        A kind that fails stops no other, and one that has more goes on between the rounds: each has its turn again when
+        the period is over.
         """
         if not self._kinds:
             if await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s) is not None:

@@ -19,11 +19,15 @@ MISSED_INTERVAL = 0.5
 
 @dataclass(frozen=True)
 class LastRun:
-    """What the watchdog knows about its previous run; no `at`: it never ran on this database."""
+    """What the watchdog knows about its previous run; no `at`: it never ran on this database.
+
+    `slice_at`: when the last slice of a turn that goes on was; a long turn is no absence.
+    """
 
     at: datetime | None
     grace_until: datetime | None = None
     grace_reason: str | None = None
+    slice_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def grace(
         return Grace(max(now, last.grace_until or now), "no dispatcher is there to receive heartbeats")
     if last.at is None:
         return Grace(now + times.grace, "the watchdog runs for the first time")
-    gap = now - last.at
+    gap = now - max(last.at, last.slice_at or last.at)
     if gap > max(period * MISSED_PERIODS, heartbeat_interval * MISSED_INTERVAL) or gap < timedelta():
         return Grace(now + times.grace, f"the previous run was {gap.total_seconds():.0f} s ago")
     if last.grace_until is not None and now < last.grace_until:

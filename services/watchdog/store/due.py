@@ -61,7 +61,7 @@ async def start_run(connection: asyncpg.Connection, watch: str, period_s: float)
     if turn is None:
         return None
     row = await SQL.one(connection, "grace_of", watch=watch)
-    return LastRun(turn.previous_at, row["grace_until"], row["grace_reason"])
+    return LastRun(turn.previous_at, row["grace_until"], row["grace_reason"], row["last_slice_at"])
 
 
 async def record_grace(connection: asyncpg.Connection, watch: str, grace: Grace) -> None:
@@ -74,7 +74,7 @@ async def dispatcher_seen_at(connection: asyncpg.Connection) -> datetime | None:
 
 
 async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at: datetime | None) -> None:
-    """Let the next run come at once, as late as this one was."""
+    """Let the next run come at once, as late as this one was; that this one was there is kept."""
     if previous_at is not None:
         await SQL.run(connection, "give_back_turn", watch=watch, previous_at=previous_at)
 
@@ -88,21 +88,21 @@ async def due_jobs(connection: asyncpg.Connection, asked: FactsAsked, before: da
 
 
 async def concerned_jobs(
-    connection: asyncpg.Connection, asked: FactsAsked, basis: Basis, most: int
+    connection: asyncpg.Connection, asked: FactsAsked, basis: Basis, *, looked_at: int, most: int
 ) -> tuple[int | None, list[WatchedJob]]:
-    """Look at the next jobs by id: the last of them, and those whom a change concerns.
+    """Look at the next jobs by id: the last that was looked at, and those whom a change concerns.
 
     None: no more follow.
     """
-    upto = cast("int | None", await SQL.value(connection, "upto_job", after=basis.moved_to, most=most))
+    upto = cast("int | None", await SQL.value(connection, "upto_job", after=basis.moved_to, most=looked_at))
     if upto is None:
         return None, []
     rows = await SQL.rows(
         connection, "concerned_jobs", after=basis.moved_to, upto=upto, states=list(basis.moved_states),
         queues=list(basis.moved_queues), no_queue=CO_JUMBO_QUEUE, merges_before=asked.merges_before,
-        es_priority=ES_PRIORITY,
+        most=most, es_priority=ES_PRIORITY,
     )  # fmt: skip
-    return upto, [_asked_job(row, asked.queues) for row in rows]
+    return rows[-1]["job_id"] if len(rows) >= most else upto, [_asked_job(row, asked.queues) for row in rows]
 
 
 async def put_off(connection: asyncpg.Connection, later: Sequence[tuple[WatchedJob, datetime]]) -> int:

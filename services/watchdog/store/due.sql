@@ -1,16 +1,17 @@
 -- What the watchdog reads and writes, but for the sweep (sweeps.sql).
 
 -- name: grace_of
--- Until when nothing is ended after the services were away, and why.
-SELECT grace_until, grace_reason FROM watch_runs WHERE watch = :watch;
+-- Until when nothing is ended after the services were away, and why; when the last slice of a long turn was.
+SELECT grace_until, grace_reason, last_slice_at FROM watch_runs WHERE watch = :watch;
 
 -- name: give_back_turn
 -- There is more to do: the next run is due at once, as this one was.
-UPDATE watch_runs SET last_run_at = :previous_at WHERE watch = :watch;
+UPDATE watch_runs SET last_run_at = :previous_at, last_slice_at = orrery_now() WHERE watch = :watch;
 
 -- name: record_grace
 -- Nothing is ended until then.
-UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason WHERE watch = :watch;
+UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason, last_slice_at = NULL
+ WHERE watch = :watch;
 
 -- name: dispatcher_seen_at
 -- When a replica of job_dispatch last ran.
@@ -23,12 +24,13 @@ WITH due AS MATERIALIZED (
 SELECT f.* FROM due CROSS JOIN LATERAL orrery_asked_of_job(due.job_id, :merges_before, :es_priority) f;
 
 -- name: concerned_jobs
--- Of the next jobs by id, those in some states or at some queues, with what time-out rules ask about them. By primary
--- key.
+-- Of the next jobs by id, the first of those in some states or at some queues, with what time-out rules ask about them.
+-- By primary key.
 WITH next AS MATERIALIZED (
     SELECT job_id, status, queue FROM jobs WHERE job_id > :after::bigint AND job_id <= :upto::bigint
        AND deadline_at IS NOT NULL
-       AND (status = ANY(:states::text[]) OR coalesce(queue, :no_queue) = ANY(:queues::text[])))
+       AND (status = ANY(:states::text[]) OR coalesce(queue, :no_queue) = ANY(:queues::text[]))
+     ORDER BY job_id LIMIT :most::int)
 SELECT f.* FROM next CROSS JOIN LATERAL orrery_asked_of_job(next.job_id, :merges_before, :es_priority) f
  ORDER BY f.job_id;
 

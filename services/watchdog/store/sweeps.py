@@ -39,7 +39,8 @@ async def due_lately(
 ) -> tuple[list[asyncpg.Record], bool]:
     """Find rows that came into their condition since the last sweep, and those that were stuck.
 
-    As due_for_sweep; and whether more may follow. Rows that were stuck and went on are forgotten, for they would be looked at again each time.
+    As due_for_sweep; and whether more may follow. Rows that were stuck and went on are forgotten: they would be looked
+    at again each time.
     """
     until: datetime | None = await SQL.value(connection, "swept_until", kind=kind)
     since = EVER if until is None else min(until, before) - overlap

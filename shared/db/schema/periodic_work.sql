@@ -26,6 +26,7 @@ CREATE TABLE process_locks (
 CREATE TABLE watch_runs (
     watch text PRIMARY KEY,                    -- its name
     last_run_at timestamptz NOT NULL,          -- when it last ran
+    last_slice_at timestamptz,                 -- when it last did a part of a turn and left more
     grace_until timestamptz,                   -- until when it keeps its hands still after an outage of our own
     grace_reason text,                         -- which outage
     last_done_at timestamptz,                  -- when it last did something

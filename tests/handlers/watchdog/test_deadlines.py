@@ -122,6 +122,66 @@ async def test_a_queue_that_changes_has_rules_asked_about_its_jobs(
     assert await deadline(stage, at_other) == START + DAY
 
 
+async def slices(stage: Stage) -> list[int]:
+    """How many jobs each slice of a look ends."""
+    sizes, more = [], True
+    while more:
+        async with stage.database.begin(reason="periodic") as work:
+            more = await stage.expiring.watch_jobs(work)
+        sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
+    return sizes
+
+
+async def test_a_slice_asks_about_no_more_jobs_than_hold_up_others(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 3)
+    task = await rows.task(connection)
+    await look(stage)
+    old = {"status": "assigned", "state_change_time": START - 3 * HOUR, "creation_time": START - 3 * HOUR}
+    for at in (START + DAY, START - HOUR):
+        for _ in range(4):
+            await rows.job(connection, task, deadline_at=at, **old)
+    await stage.set("TIMEOUT_assigned", 2.0, component="job_timeout", app="pandaserver")
+    await stage.value("DELETE FROM watch_runs")
+    await seasoned(stage)
+    sizes = await slices(stage)
+    assert sum(sizes) == 8 and max(sizes) == 3
+
+
+async def test_a_turn_of_many_slices_is_no_absence_and_sees_what_comes_due_meanwhile(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 1)
+    task = await rows.task(connection)
+    for nr in range(6):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR, deadline_at=START - nr * SECOND)
+    urgent = await asked_later(connection, task, status="sent", state_change_time=START - HOUR)
+    await rows.change(connection, "UPDATE jobs SET deadline_at = $1 WHERE job_id = $2", START + 9 * SECOND, urgent)
+    await seasoned(stage)
+    ended = []
+    for _ in range(8):
+        ended += [job_id for event in await stage.run(stage.expiring.watch_jobs) for job_id in event.job_ids]
+        stage.clock.forward(minutes=4)
+    assert len(ended) == 7 and urgent in ended
+    assert await stage.value("SELECT grace_until FROM watch_runs WHERE watch = 'jobs'") is None
+
+
+async def test_a_turn_that_was_left_in_the_middle_is_an_absence(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 1)
+    task = await rows.task(connection)
+    for _ in range(3):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await seasoned(stage)
+    assert len(await stage.run(stage.expiring.watch_jobs)) == 1
+    stage.clock.forward(minutes=16)
+    assert await stage.run(stage.expiring.watch_jobs) == []
+    reason = await stage.value("SELECT grace_reason FROM watch_runs WHERE watch = 'jobs'")
+    assert reason == "the previous run was 960 s ago"
+
+
 async def test_jobs_whom_a_change_concerns_are_looked_for_in_slices(
     stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,9 +193,4 @@ async def test_jobs_whom_a_change_concerns_are_looked_for_in_slices(
     await stage.set("TIMEOUT_assigned", 2.0, component="job_timeout", app="pandaserver")
     await stage.value("DELETE FROM watch_runs")
     await seasoned(stage)
-    sizes, more = [], True
-    while more:
-        async with stage.database.begin(reason="periodic") as work:
-            more = await stage.expiring.watch_jobs(work)
-        sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
-    assert sum(sizes) == len(jobs) and max(sizes) == 2
+    assert await slices(stage) == [0, 2, 2, 2, 1, 0] and len(jobs) == 7
