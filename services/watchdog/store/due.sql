@@ -71,11 +71,10 @@ UPDATE deadline_basis SET moved_to = :moved_to::bigint,
 
 -- name: put_deadlines
 -- When jobs that change their state from now on are asked about.
-UPDATE job_deadlines d SET after_change = w.after_change, after_creation = w.after_creation
-  FROM unnest(:statuses::text[], :after_change::interval[], :after_creation::interval[])
-       AS w (status, after_change, after_creation)
- WHERE d.status = w.status
-   AND (d.after_change, d.after_creation) IS DISTINCT FROM (w.after_change, w.after_creation);
+INSERT INTO job_deadlines AS d (status, after_change, after_creation)
+SELECT * FROM unnest(:statuses::text[], :after_change::interval[], :after_creation::interval[])
+ON CONFLICT (status) DO UPDATE SET after_change = excluded.after_change, after_creation = excluded.after_creation
+ WHERE (d.after_change, d.after_creation) IS DISTINCT FROM (excluded.after_change, excluded.after_creation);
 
 -- name: shares
 -- Names of all shares.

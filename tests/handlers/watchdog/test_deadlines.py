@@ -105,6 +105,12 @@ async def test_a_shorter_limit_is_asked_about_the_jobs_of_its_state_alone(
     assert await stage.value("SELECT moved_to IS NULL AND moved_states = '{}' FROM deadline_basis")
 
 
+async def test_a_state_without_a_row_gets_its_deadline(stage: Stage, connection: asyncpg.Connection) -> None:
+    await connection.execute("DELETE FROM job_deadlines WHERE status = 'merging'")
+    await look(stage)
+    assert await stage.value("SELECT count(*) FROM job_deadlines") == len(LIVE)
+
+
 async def test_a_queue_that_changes_has_rules_asked_about_its_jobs(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
