@@ -223,6 +223,16 @@ class TimeRule:
         return (self.since is Since.HEARTBEAT and with_pilot) or self.states == ("sent",)
 
 
+def priority_limits(rules: Iterable[TimeRule]) -> list[int]:
+    """The priorities from which on other rules are about a job.
+
+    Example: one rule for priorities from 900 on and one for those up to 799: 800, 900.
+    """
+    limits = [(rule.when.least_priority, rule.when.most_priority) for rule in rules]
+    least = {one for one, _ in limits if one is not None}
+    return sorted(least | {one + 1 for _, one in limits if one is not None})
+
+
 def _among(value: str, allowed: Iterable[str]) -> bool:
     return not allowed or value in allowed
 

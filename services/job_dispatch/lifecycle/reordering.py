@@ -28,7 +28,8 @@ from shared.events import IDS_OF_EVENT, JobsReordered
 from shared.model.batches import batches
 from shared.model.job_types import FOLLOWING_PRIORITY
 from shared.model.priorities import changed_priority
-from shared.timeouts.rule import HIGH_PRIORITY
+from shared.timeouts.added import rules_in_force
+from shared.timeouts.rule import priority_limits
 
 #: commands on tasks that change the order of their waiting jobs: whether the priority, whether the share
 COMMANDS: Mapping[str, tuple[bool, bool]] = {"change_priority": (True, False), "change_share": (False, True)}
@@ -129,7 +130,7 @@ async def _write(
         priorities=[orders[job_id].priority for job_id in ids],
         gshares=[orders[job_id].gshare for job_id in ids],
         statuses=list(WAITING),
-        high_priority=HIGH_PRIORITY,
+        limits=priority_limits(await rules_in_force(connection)),
     )
     return [row["job_id"] for row in rows]
 

@@ -57,10 +57,11 @@ SELECT job_id, task_id, status, job_type, queue, resource_type, user_name, shape
 
 -- name: reorder_jobs
 -- By compare-and-set: a job that a pilot has taken meanwhile stays as it is. Time-out rules are asked at once where others
--- are about it now.
+-- may be about it now: from one of the limits on.
 -- done for: COMMANDS
 UPDATE jobs SET current_priority = wanted.priority, gshare = wanted.gshare,
-       deadline_at = CASE WHEN (jobs.current_priority >= :high_priority::int) <> (wanted.priority >= :high_priority::int)
+       deadline_at = CASE WHEN EXISTS (SELECT FROM unnest(:limits::int[]) AS of_rules (least)
+                                       WHERE (jobs.current_priority >= of_rules.least) <> (wanted.priority >= of_rules.least))
                           THEN least(jobs.deadline_at, orrery_now()) ELSE jobs.deadline_at END
   FROM unnest(:job_ids::bigint[], :priorities::int[], :gshares::text[]) AS wanted (job_id, priority, gshare)
  WHERE jobs.job_id = wanted.job_id AND jobs.status = ANY(:statuses::text[])

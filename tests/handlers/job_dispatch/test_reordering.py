@@ -176,3 +176,25 @@ async def test_the_pilot_is_told_the_share_and_priority_that_its_job_has_now(
     for _ in range(2):  # the second time for a repeated request
         [told] = (await acquire(pilot, key="one"))["jobs"]  # type: ignore[misc]
         assert (told["PandaID"], told["currentPriority"], told["gshare"]) == (job_id, 700, "Data")
+
+
+async def test_time_out_rules_are_asked_at_once_where_a_change_of_priority_meets_another_rule(
+    rows: Rows, parts: Parts
+) -> None:
+    async with rows.database.begin(reason="test") as work:
+        data = {"states": ["activated"], "since": "state change", "limit_h": 1, "next_state": "closed",
+                "error_code": 1, "source": "test", "when": {"least_priority": 900}}  # fmt: skip
+        await work.connection.execute(
+            "INSERT INTO timeout_rules (rule, vo, place, data) VALUES ('urgent', 'atlas', 1, $1)", data
+        )
+    [job] = await rows.jobs(1, priority=850)
+
+    async def asked_early(priority: int) -> bool:
+        async with rows.database.begin(reason="test") as work:
+            await work.connection.execute("UPDATE jobs SET deadline_at = orrery_now() + interval '1 day'")
+            assert await Reordering().set_priorities(work, {job: priority}) == [job]
+            return bool(
+                await work.connection.fetchval("SELECT deadline_at <= orrery_now() FROM jobs WHERE job_id = $1", job)
+            )
+
+    assert [await asked_early(one) for one in (899, 950, 960, 899, 800, 799)] == [False, True, False, True, False, True]
