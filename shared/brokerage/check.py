@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,7 +69,7 @@ class Check:
 
     def text(self, number: float) -> str:
         """A compared number as a person reads it."""
-        if np.isnan(number):
+        if math.isnan(number):
             return "unknown"
         if self.words:
             return self.words[int(number)] if 0 <= int(number) < len(self.words) else str(int(number))

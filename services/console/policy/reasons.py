@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.brokerage.explained import nearest_first, queue_of
+
 Facts = Mapping[str, Any]
 #: queues of a check that are listed at once
 SHOWN = 200
-_NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
 
 
 @dataclass(frozen=True)
@@ -29,30 +29,6 @@ class Group:
     more: int
 
 
-def queue_of(name: str) -> str:
-    """The queue of an entry: QUEUE of QUEUE/TYPE."""
-    return name.partition("/")[0]
-
-
-def distance(entry: Facts) -> float:
-    """How far the two numbers are from each other, as a part of the larger; endless where there are none.
-
-    Example: memory of a job 6200 MB, maxrss of the queue 4000 MB: 0.3548.
-    """
-    found, wanted = _number(entry["found"]), _number(entry["wanted"])
-    if found is None or wanted is None:
-        return float("inf")
-    return abs(found - wanted) / max(abs(found), abs(wanted), 1e-9)
-
-
-def _number(text: str) -> float | None:
-    found = _NUMBER.search(text)
-    try:
-        return float(found[1]) if found else None
-    except ValueError:
-        return None
-
-
 def grouped(decision: Facts) -> list[Group]:
     """What left queues out: the check of the nearest miss, those that may pass by themselves, others."""
     nearest = (decision.get("summary") or {}).get("nearest_miss") or {}
@@ -60,24 +36,32 @@ def grouped(decision: Facts) -> list[Group]:
     for entry in decision["queues"]:
         if entry.get("check") is not None:
             by_check[entry["check"]].append(entry)
-    groups = [_group(check, entries, nearest) for check, entries in by_check.items()]
+    numbers = {one["check"]: one for one in decision.get("by_check") or ()}
+    groups = [_group(check, entries, nearest, numbers.get(check)) for check, entries in by_check.items()]
     return sorted(groups, key=lambda one: (not one.has_nearest, not one.temporary, -one.n_queues, one.check))
 
 
-def _group(check: str, entries: Sequence[Facts], nearest: Facts) -> Group:
-    ordered = sorted(entries, key=lambda one: (one["name"] != nearest.get("name"), distance(one), one["name"]))
+def _group(check: str, entries: Sequence[Facts], nearest: Facts, numbers: Facts | None) -> Group:
+    """`numbers`: how many there are where not all were told, the nearest first."""
+    ordered = nearest_first(entries, nearest)
     first = ordered[0]
     return Group(
         check=check,
         tier=first["tier"],
         temporary=first["temporary"],
         has_nearest=nearest.get("check") == check,
-        n_queues=len({queue_of(one["name"]) for one in entries}),
+        n_queues=numbers["n_queues"] if numbers else len({queue_of(one["name"]) for one in entries}),
         lifts=first.get("lifts") or (),
         parameters=first.get("parameters") or (),
         queues=ordered[:SHOWN],
-        more=max(0, len(ordered) - SHOWN),
+        more=max(0, (numbers["n_entries"] if numbers else len(ordered)) - SHOWN),
     )
+
+
+def more_passed(decision: Facts) -> int:
+    """How many passed every check besides those that are told."""
+    told = sum(one.get("check") is None for one in decision["queues"])
+    return sum(max(0, one["n_entries"] - told) for one in decision.get("by_check") or () if one["check"] is None)
 
 
 def passed(decision: Facts) -> list[Facts]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.console.policy.reasons import difference, distance, grouped, passed
+from services.console.policy.reasons import difference, grouped, passed
+from shared.brokerage.explained import distance
 
 
 def left_out(name: str, check: str, found: str, wanted: str, *, temporary: bool = False) -> dict[str, Any]:

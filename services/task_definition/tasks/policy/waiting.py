@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shared.brokerage.check import compared
+from shared.brokerage.explained import number_of, queue_of
 from shared.brokerage.lifts import Lift
 
 Facts = Mapping[str, Any]
@@ -21,7 +21,6 @@ ROOM = {
     "user_queue": "of the user queued",
     "analysis_stabilizer": "of the user queued",
 }
-_NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
 #: what job sets without a queue wait for
 REAL_CO_JUMBO = "waits for real co-jumbo jobs"
 #: said with the queue or the limit itself, or as the time
@@ -38,16 +37,17 @@ def waits_for(decision: Facts) -> str:
     held = [one for one in decision["queues"] if one.get("check")]
     # The nearest of each queue's entries.
     nearest: dict[str, Facts] = {}
+    of_people = {Lift.USER.value, Lift.SHARE.value}
     for one in sorted((one for one in held if Lift.QUEUE.value in one.get("lifts", ())), key=_nearness):
-        nearest.setdefault(_queue_of(one), one)
+        nearest.setdefault(queue_of(one["name"]), one)
     texts = [_at_queue(one) for one in list(nearest.values())[:SHOWN_QUEUES]]
     more = len(nearest) - len(texts)
     if more:
         texts.append("another queue" if more == 1 else f"one of {more} more queues")
-    limits = {_limit(one): None for one in held if {Lift.USER.value, Lift.SHARE.value} & set(one.get("lifts", ()))}
+    limits = {_limit(one): None for one in held if not of_people.isdisjoint(one.get("lifts", ()))}
     texts += list(limits)
     others = {lift: None for one in held for lift in one.get("lifts", ())}
-    said = _SAID_OTHERWISE | {Lift.USER.value, Lift.SHARE.value}
+    said = _SAID_OTHERWISE | of_people
     texts += [lift for lift in others if lift not in said]
     if decision["retry_at"]:
         texts.append(f"{str(decision['retry_at'])[11:16]} UTC")
@@ -81,29 +81,20 @@ def joined(texts: Sequence[str]) -> str:
     return " or ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)
 
 
-def _queue_of(one: Facts) -> str:
-    return str(one["name"]).partition("/")[0]
-
-
 def queues_among(entries: Iterable[Facts]) -> int:
     """How many queues these are: a queue has an entry for each resource type, QUEUE/TYPE."""
-    return len({_queue_of(one) for one in entries})
-
-
-def _number(text: str) -> float | None:
-    found = _NUMBER.search(text)
-    return float(found[1]) if found else None
+    return len({queue_of(one["name"]) for one in entries})
 
 
 def _nearness(one: Facts) -> tuple[int, float, str]:
     """Room first, where the fewest are too many."""
-    found, wanted = _number(one["found"]), _number(one["wanted"])
+    found, wanted = number_of(one["found"]), number_of(one["wanted"])
     beyond = found - wanted if found is not None and wanted is not None else 0.0
     return one["check"] not in ROOM, beyond, one["name"]
 
 
 def _at_queue(one: Facts) -> str:
-    found, wanted = _number(one["found"]), _number(one["wanted"])
+    found, wanted = number_of(one["found"]), number_of(one["wanted"])
     if one["check"] in ROOM and found is not None and wanted is not None:
         return f"room at {one['name']} ({found:g} {ROOM[one['check']]}, at most {wanted:g})"
     if one["check"] == "pilots":
