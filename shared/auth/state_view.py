@@ -13,7 +13,7 @@ _CLASS = {"vo", "gshare", "prod_source_label", "resource_type", "current_priorit
 TASK_COLUMNS = frozenset(
     _CLASS
     | {"task_id", "status", "old_status", "task_type", "task_priority"}
-    | {"progress", "failure_rate", "files", "jobs"}
+    | {"progress", "failure_rate", "files", "jobs", "more_jobs"}
     | {"creation_date", "start_time", "end_time", "modification_time", "state_change_time", "retry_at"}
 )
 JOB_COLUMNS = frozenset(

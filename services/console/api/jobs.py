@@ -63,7 +63,7 @@ async def job(visit: Visit) -> Page:
     job_id = visit.id("job_id")
     found = await visit.api.parts(
         job=_described(visit, job_id),
-        explanation=visit.api.get("explain/job", job_id=job_id),
+        explanation=visit.api.get("explain/job", job_id=job_id, queues=0),
     )
     one = found.data["job"] or {}
     spec, report = one.get("spec") or {}, one.get("report") or {}

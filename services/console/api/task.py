@@ -16,6 +16,12 @@ from services.console.showing.pages import Page
 
 #: jobs of which a picture is made, and rows of the table beside it
 NEWEST_JOBS = 500
+#: jobs of each state that are counted, and queues that are shown of one check that is asked for
+COUNT_TO, QUEUES_OF_ONE = 10_000, 1_000
+#: of the table of queues with jobs of a task
+ROWS = 100
+#: every queue of a decision
+ALL_QUEUES = 1_000_000
 #: a page without hints, or with one that was lost, is no older
 REFRESH_S = 15
 #: what others are told has this key, and names to whom the rest is told
@@ -36,7 +42,7 @@ FACTS: Mapping[str, Sequence[str]] = {
 def routes(console: Console) -> list[Route]:
     return [
         console.page("tasks/{task_id:id}", task, about=ABOUT),
-        console.page("tasks/{task_id:id}/why", why, ("decision",), ABOUT),
+        console.page("tasks/{task_id:id}/why", why, ("decision", "check"), ABOUT),
         console.page("tasks/{task_id:id}/decisions", decisions, ("first", "second"), ABOUT),
         console.page("tasks/{task_id:id}/timeline", timeline, ("before",), ABOUT),
     ]
@@ -46,8 +52,8 @@ async def task(visit: Visit) -> Page:
     """Show what it is, how far it is, what failed, and what may be asked of it."""
     task_id, get = visit.id("task_id"), visit.api.get
     found = await visit.api.parts(
-        task=get("task/get_details", task_id=task_id, include_parameters="true"),
-        explanation=get("explain/task", task_id=task_id),
+        task=get("task/get_details", task_id=task_id, include_parameters="true", count_to=COUNT_TO),
+        explanation=get("explain/task", task_id=task_id, count_to=COUNT_TO, queues=0),
         commands=get("task/get_commands", task_id=task_id),
     )
     details, explanation = found.data["task"], found.data["explanation"]
@@ -58,6 +64,8 @@ async def task(visit: Visit) -> Page:
         "meaning": meaning_of(details or {"status": status}, explanation),
         "waits": waits_of(explanation),
         "tab": "overview",
+        "count_to": COUNT_TO,
+        "rows": ROWS,
         "task_id": task_id,
     }
     return Page("task.html", f"Task {task_id}", f"orrery task {task_id}; orrery explain task {task_id}", found.data,
@@ -65,9 +73,18 @@ async def task(visit: Visit) -> Page:
 
 
 async def why(visit: Visit) -> Page:
-    """Show what left its queues out, by check, in the decision that holds it or in another one."""
-    task_id = visit.id("task_id")
-    explanation = await visit.api.get("explain/task", task_id=task_id, counts="false")
+    """Show what left its queues out, by check, in the decision that holds it or in another one.
+
+    Of each check a few queues, the nearest first; with `check` more of that one.
+    """
+    task_id, whole = visit.id("task_id"), visit.word("check")
+    explanation = await visit.api.get(
+        "explain/task",
+        task_id=task_id,
+        counts="false",
+        queues=QUEUES_OF_ONE if whole else reasons.SHOWN,
+        decision=reasons.ids_of(visit.word("decision")),
+    )
     kept = explanation.get("decisions") or []
     chosen = _decision(kept, visit.word("decision")) or (kept[0] if kept else None)
     data = {
@@ -77,26 +94,33 @@ async def why(visit: Visit) -> Page:
         "generation": explanation.get("generation"),
         "messages": explanation.get("messages") or [],
         "decision": None if chosen is None else {name: chosen[name] for name in chosen if name != "queues"},
-        "groups": [asdict(one) for one in reasons.grouped(chosen)] if chosen else [],
+        "groups": [asdict(one) for one in reasons.grouped(chosen, whole)] if chosen else [],
         "passed": reasons.passed(chosen) if chosen else [],
+        "more_passed": reasons.more_passed(chosen) if chosen else 0,
         "withheld": explanation["task"].get(WITHHELD),
     }
-    shown = {"tab": "why", "task_id": task_id, "kept": kept}
+    shown = {"tab": "why", "task_id": task_id, "kept": kept, "whole": whole, "most": QUEUES_OF_ONE}
     return Page("why.html", f"Task {task_id}: why", f"orrery explain task {task_id} --all", data, shown=shown,
                 refresh_s=_refresh_s(explanation["task"]["status"]), about=_about(task_id, explanation))  # fmt: skip
 
 
 async def decisions(visit: Visit) -> Page:
     """List those that are kept, and what is different between two of them."""
-    task_id = visit.id("task_id")
-    explanation = await visit.api.get("explain/task", task_id=task_id, counts="false")
+    task_id, compared = visit.id("task_id"), reasons.ids_of(visit.word("first"), visit.word("second"))
+    explanation = await visit.api.get(
+        "explain/task",
+        task_id=task_id,
+        counts="false",
+        queues=ALL_QUEUES if len(compared) == 2 else 0,
+        decision=compared,
+    )
     kept = explanation.get("decisions") or []
     first, second = _decision(kept, visit.word("first")), _decision(kept, visit.word("second"))
     alike = first is not None and second is not None and first["kind"] == second["kind"]
     changes = reasons.difference(first, second) if first and second and alike else None
     data = {
         "task": explanation["task"],
-        "decisions": kept,
+        "decisions": [{name: one[name] for name in one if name not in ("queues", "by_check")} for one in kept],
         "compared": [one["decision_id"] for one in (first, second) if one] if changes is not None else [],
         "changes": None if changes is None else [asdict(one) for one in changes],
         "withheld": explanation["task"].get(WITHHELD),
@@ -110,7 +134,7 @@ async def timeline(visit: Visit) -> Page:
     """Draw its newest jobs by state over time, with what happened to the task; older ones on demand."""
     task_id, before = visit.id("task_id"), visit.word("before")
     found = await visit.api.parts(
-        explanation=visit.api.get("explain/task", task_id=task_id, counts="false"),
+        explanation=visit.api.get("explain/task", task_id=task_id, counts="false", queues=0),
         jobs=visit.api.get("job/list", task_id=task_id, limit=NEWEST_JOBS + 1, before_id=before),
     )
     jobs, explanation = found.data["jobs"] or [], found.data["explanation"] or {}

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from services.console.api.visits import Console, Visit
 from services.console.asking import NotThere
 from services.console.policy import reasons
+from services.console.policy.reasons import ids_of
 from services.console.showing.pages import Page
 
 #: numbers of a task, what each is, and the name of its unit in the answer
@@ -34,11 +35,13 @@ def routes(console: Console) -> list[Route]:
 async def what_if(visit: Visit) -> Page:
     """Decide again with the numbers that were filled in; without any the form alone is shown."""
     task_id, wanted = visit.id("task_id"), visit.word("decision")
-    explanation = await visit.api.get("explain/task", task_id=task_id, counts="false")
-    about = [one for one in explanation.get("decisions") or [] if one["kind"] == "job" and one["chunk_id"]]
-    decision = next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
+    explanation = await _explained(visit, task_id, wanted)
+    decision = _about_queues(explanation, wanted)
     if decision is None:
         raise NotThere(f"no decision {wanted or 'about queues'} is kept of task {task_id}")
+    if not decision["queues"]:  # those of another one were told
+        explanation = await _explained(visit, task_id, str(decision["decision_id"]))
+        decision = _about_queues(explanation, str(decision["decision_id"])) or decision
     given = {name: visit.word(name) for name in NUMBERS if visit.word(name)}
     settings = visit.word("parameter").split()
     found = await visit.api.get(
@@ -59,6 +62,20 @@ async def what_if(visit: Visit) -> Page:
     }
     shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision)}
     return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown)
+
+
+async def _explained(visit: Visit, task_id: int, decision: str) -> dict[str, Any]:
+    """With one queue of each check of a decision, or of the first: the parameters of a check are the same for all."""
+    named = ids_of(decision)
+    found: dict[str, Any] = await visit.api.get(
+        "explain/task", task_id=task_id, counts="false", queues=1, decision=named
+    )
+    return found
+
+
+def _about_queues(explanation: Mapping[str, Any], wanted: str) -> Mapping[str, Any] | None:
+    about = (one for one in explanation.get("decisions") or [] if one["kind"] == "job" and one["chunk_id"])
+    return next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
 
 
 def _differences(changes: Sequence[Mapping[str, Any]]) -> Sequence[reasons.Change]:

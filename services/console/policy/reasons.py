@@ -11,7 +11,13 @@ from shared.brokerage.explained import nearest_first, queue_of
 
 Facts = Mapping[str, Any]
 #: queues of a check that are listed at once
-SHOWN = 200
+SHOWN = 50
+MOST_DIGITS = 18
+
+
+def ids_of(*words: str) -> list[str]:
+    """Those that are ids of decisions."""
+    return [one for one in words if one.isascii() and one.isdigit() and int(one) and len(one) <= MOST_DIGITS]
 
 
 @dataclass(frozen=True)
@@ -29,32 +35,39 @@ class Group:
     more: int
 
 
-def grouped(decision: Facts) -> list[Group]:
-    """What left queues out: the check of the nearest miss, those that may pass by themselves, others."""
+def grouped(decision: Facts, whole: str = "") -> list[Group]:
+    """What left queues out: the check of the nearest miss, those that may pass by themselves, others.
+
+    `whole`: the check of which every queue that is told is listed.
+    """
     nearest = (decision.get("summary") or {}).get("nearest_miss") or {}
     by_check = defaultdict[str, list[Facts]](list)
     for entry in decision["queues"]:
         if entry.get("check") is not None:
             by_check[entry["check"]].append(entry)
     numbers = {one["check"]: one for one in decision.get("by_check") or ()}
-    groups = [_group(check, entries, nearest, numbers.get(check)) for check, entries in by_check.items()]
+    groups = [
+        _group(entries, nearest, numbers.get(check), None if check == whole else SHOWN)
+        for check, entries in by_check.items()
+    ]
     return sorted(groups, key=lambda one: (not one.has_nearest, not one.temporary, -one.n_queues, one.check))
 
 
-def _group(check: str, entries: Sequence[Facts], nearest: Facts, numbers: Facts | None) -> Group:
+def _group(entries: Sequence[Facts], nearest: Facts, numbers: Facts | None, at_most: int | None) -> Group:
     """`numbers`: how many there are where not all were told, the nearest first."""
     ordered = nearest_first(entries, nearest)
+    listed = ordered[:at_most]
     first = ordered[0]
     return Group(
-        check=check,
+        check=first["check"],
         tier=first["tier"],
         temporary=first["temporary"],
-        has_nearest=nearest.get("check") == check,
+        has_nearest=nearest.get("check") == first["check"],
         n_queues=numbers["n_queues"] if numbers else len({queue_of(one["name"]) for one in entries}),
         lifts=first.get("lifts") or (),
         parameters=first.get("parameters") or (),
-        queues=ordered[:SHOWN],
-        more=max(0, (numbers["n_entries"] if numbers else len(ordered)) - SHOWN),
+        queues=listed,
+        more=(numbers["n_entries"] if numbers else len(ordered)) - len(listed),
     )
 
 

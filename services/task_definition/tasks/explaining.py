@@ -5,7 +5,8 @@ It unpacks stored decisions, counts jobs by state and reads the history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -31,13 +32,14 @@ from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
-from shared.brokerage.explained import explain_row
+from shared.brokerage.explained import explain_row, shortened
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
 from shared.states.job import FINAL
+from shared.states.job import MEANINGS as JOB_MEANINGS
 from shared.timeouts.added import rules_in_force
 from shared.timeouts.hearing import EVERYBODY, hearings, look_back
 from shared.timeouts.limits import limits_of
@@ -47,6 +49,26 @@ from shared.timeouts.rule import ES_PRIORITY
 
 WITHOUT_COUNTS: dict[str, list[dict[str, Any]]] = {"queues": [], "failures": [], "retry_rules": []}
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How much of an explanation is told; as it stands all of it.
+
+    `everything`: each queue of each decision in the text. Without `counts` jobs are not counted, which costs most where
+    there are many, and there is no text. `count_to`: so many jobs of each state are counted at the most. `queues`: so
+    many of each check are told at the most, of the `decisions` named, or of the first; None: all of all decisions.
+    """
+
+    everything: bool = False
+    counts: bool = True
+    count_to: int | None = None
+    queues: int | None = None
+    decisions: Sequence[int] = ()
+
+
+#: an explanation that nobody shortened
+ALL = Asked()
 
 
 class Explanation:
@@ -60,24 +82,21 @@ class Explanation:
         connection: asyncpg.Connection,
         task_id: int,
         caller: Caller,
-        *,
-        everything: bool = False,
-        counts: bool = True,
+        asked: Asked = ALL,
     ) -> dict[str, Any] | None:
-        """Everything known about one task's progress; with `everything` each queue of each decision.
+        """Everything known about one task's progress.
 
-        To others than those who may have its details its state, files and jobs by state alone. Without `counts` its
-        jobs are not counted, which costs most where there are many, and there is no text.
+        To others than those who may have its details its state, files and jobs by state alone.
         """
         task = await SQL.row(connection, "task_facts", task_id=task_id)
         if task is None:
             return None
         wanted = TaskFilter(task_ids=[task_id], at_most=1)
-        [listed] = await store_reads.list_tasks(connection, wanted, caller, jobs=counts)
+        [listed] = await store_reads.list_tasks(connection, wanted, caller, jobs=asked.counts, count_to=asked.count_to)
         jobs = listed.get("jobs", {})
         if WITHHELD in listed:
             state = {"task": state_of(dict(task), TASK_COLUMNS), "files": listed["files"], "jobs": jobs}
-            return {**state, "text": task_state_text(state) if counts else ""}
+            return {**state, "text": task_state_text(state) if asked.counts else ""}
         decisions = await SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
         generation = await SQL.row(connection, "generation_decision", task_id=task_id)
         found: dict[str, Any] = {
@@ -87,11 +106,12 @@ class Explanation:
             "jobs": jobs,
             "held_back": listed["held_back"],
             "generation": None if generation is None else dict(generation),
-            "decisions": _unpacked(decisions),
-            "waits": [_part(row) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
+            "more_jobs": listed.get("more_jobs", []),
+            "decisions": _unpacked(decisions, _unpacked_for_task(decisions, task["status"], asked)),
+            "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
             "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
-            **(await _counted_jobs(connection, task_id) if counts else WITHOUT_COUNTS),
+            **(await _counted_jobs(connection, task_id, asked.count_to) if asked.counts else WITHOUT_COUNTS),
             "messages": [dict(row) for row in await SQL.rows(connection, "messages_of_task", task_id=task_id)],
             "catalogue": [
                 dict(row)
@@ -111,11 +131,11 @@ class Explanation:
             ),
         }
         found["meaning"] = task_meaning(found["task"], found["decisions"])
-        found["text"] = task_text(found, everything=everything) if counts else ""
-        return found
+        found["text"] = task_text(found, everything=asked.everything) if asked.counts else ""
+        return found if asked.queues is None else _shortened(found, asked.queues, _told_of(decisions, asked))
 
     async def job(
-        self, connection: asyncpg.Connection, job_id: int, caller: Caller, *, everything: bool = False
+        self, connection: asyncpg.Connection, job_id: int, caller: Caller, asked: Asked = ALL
     ) -> dict[str, Any] | None:
         """The same for a job, live or archived."""
         row = await SQL.row(connection, "job_facts", job_id=job_id)
@@ -143,8 +163,9 @@ class Explanation:
             ),
         }
         found["waits_for"] += [f"merge chunk {one['chunk_id']} found no queue, see below" for one in unplaceable]
-        found["text"] = job_text(found, everything=everything)
-        return found
+        found["text"] = job_text(found, everything=asked.everything)
+        told_of = _told_of([*unplaceable, *about], asked)
+        return found if asked.queues is None else _shortened(found, asked.queues, told_of)
 
     async def _unplaceable_merging(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[asyncpg.Record]:
         """The last decision about merging for the task of a job that waits for it, if no queue was found."""
@@ -218,11 +239,12 @@ async def _position(connection: asyncpg.Connection, job: dict[str, Any]) -> Posi
     return position_of(job["gshare"], in_lane, in_share, shares, is_drawn=job["order_key_id"] != 0)
 
 
-def _part(row: asyncpg.Record) -> dict[str, Any]:
+def _part(row: asyncpg.Record, asked: Asked) -> dict[str, Any]:
     """What a part of a task waits for, with the queues of the decision about it."""
     kept = ("waits_for", "work", "part", "since", "retry_at", "n_futile", "not_before", "woken_by", "decision_id",
             "outcome")  # fmt: skip
-    queues = explain_row(dict(row)) if row["decision_id"] is not None else []
+    is_shown = asked.counts or asked.queues != 0
+    queues = explain_row(dict(row)) if row["decision_id"] is not None and is_shown else []
     part = {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
     return {**part, "text": part_line(part)}
 
@@ -232,11 +254,14 @@ async def _unused_input(connection: asyncpg.Connection, task_id: int) -> list[st
     return [line for row in rows for line in left_out_of(*row.values())]
 
 
-async def _counted_jobs(connection: asyncpg.Connection, task_id: int) -> dict[str, list[dict[str, Any]]]:
+async def _counted_jobs(
+    connection: asyncpg.Connection, task_id: int, count_to: int | None
+) -> dict[str, list[dict[str, Any]]]:
     """Where its jobs are, what they failed of, and what rules did about that."""
-    queues = await SQL.rows(connection, "queues_of_task", task_id=task_id)
-    failures = await SQL.rows(connection, "failures_of_task", task_id=task_id)
-    ruled = await SQL.rows(connection, "retry_decisions_of_task", task_id=task_id)
+    key = {"task_id": task_id, "count_to": count_to}
+    queues = await SQL.rows(connection, "queues_of_task", statuses=list(JOB_MEANINGS), **key)
+    failures = await SQL.rows(connection, "failures_of_task", **key)
+    ruled = await SQL.rows(connection, "retry_decisions_of_task", **key)
     return {
         "queues": [{**row, "queue": shown_queue(row["queue"])} for row in queues],
         "failures": [dict(row) for row in failures],
@@ -244,9 +269,41 @@ async def _counted_jobs(connection: asyncpg.Connection, task_id: int) -> dict[st
     }
 
 
-def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:
-    """Decisions with their packed arrays as one entry for each queue."""
+def _told_of(rows: Sequence[asyncpg.Record], asked: Asked) -> Collection[int]:
+    """The decisions of which queues are told: those that are named, or the first."""
+    kept = [row["decision_id"] for row in rows]
+    return [one for one in kept if one in asked.decisions] or kept[:1]
+
+
+def _unpacked_for_task(rows: Sequence[asyncpg.Record], status: str, asked: Asked) -> Collection[int]:
+    """The decisions whose queues something is made of: the text of all, the meaning of pending of the first."""
+    if asked.queues is None or asked.counts:
+        return [row["decision_id"] for row in rows]
+    told_of = _told_of(rows, asked) if asked.queues else []
+    return [*told_of, *(row["decision_id"] for row in rows[:1] if status == "pending")]
+
+
+def _shortened(found: dict[str, Any], at_most: int, told_of: Collection[int]) -> dict[str, Any]:
+    """The same with few queues of few decisions; `by_check` says how many there are of those that are told in part."""
+    decisions = []
+    for one in found["decisions"]:
+        is_told = one["decision_id"] in told_of and at_most > 0
+        miss = one["summary"].get("nearest_miss")
+        queues, numbers = shortened(one["queues"], miss, at_most) if is_told else ([], [])
+        decisions.append({**one, "queues": queues, "by_check": numbers})
+    parts = {"waits": [{**one, "queues": []} for one in found["waits"]]} if "waits" in found else {}
+    return {**found, **parts, "decisions": decisions}
+
+
+def _unpacked(rows: Sequence[asyncpg.Record], wanted: Collection[int] | None = None) -> list[dict[str, Any]]:
+    """Decisions with their packed arrays as one entry for each queue; with none for those that are not wanted."""
     kept = ("decision_id", "kind", "chunk_kind", "chunk_id", "decided_at", "plugin", "seed", "world_version",
             "outcome", "chosen", "retry_at", "summary")  # fmt: skip
-    found = [{**{name: row[name] for name in kept}, "queues": explain_row(dict(row))} for row in rows]
+    found = [
+        {
+            **{name: row[name] for name in kept},
+            "queues": explain_row(dict(row)) if wanted is None or row["decision_id"] in wanted else [],
+        }
+        for row in rows
+    ]
     return [{**one, "waits_for": waits_for(one)} for one in found]

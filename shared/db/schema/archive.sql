@@ -118,14 +118,22 @@ BEGIN
     END LOOP;
 END $$;
 
--- How many archived jobs of tasks are in which state; from the index alone.
-CREATE FUNCTION archived_job_counts(wanted bigint[])
+-- How many archived jobs of tasks are in which state, of each day and state at most so many (NULL: all); from the index
+-- alone.
+CREATE FUNCTION archived_job_counts(wanted bigint[], at_most bigint DEFAULT NULL)
 RETURNS TABLE (task_id bigint, status text, n_jobs bigint) LANGUAGE plpgsql STABLE AS $$
 DECLARE archived date;
 BEGIN
     FOR archived IN SELECT DISTINCT d.day FROM archive_days_of_tasks d WHERE d.task_id = ANY(wanted) LOOP
-        RETURN QUERY EXECUTE 'SELECT task_id, status, count(*) FROM jobs_archive WHERE task_id = ANY($1) AND '
-            || archived_on(archived) || ' GROUP BY 1, 2' USING wanted;
+        IF at_most IS NULL THEN
+            RETURN QUERY EXECUTE 'SELECT task_id, status, count(*) FROM jobs_archive WHERE task_id = ANY($1) AND '
+                || archived_on(archived) || ' GROUP BY 1, 2' USING wanted;
+        ELSE
+            RETURN QUERY EXECUTE 'SELECT w.task_id, w.status, few.n FROM (SELECT * FROM unnest($1) AS t (task_id),'
+                ' unnest(ARRAY[''finished'', ''failed'', ''closed'', ''cancelled'']) AS s (status)) w CROSS JOIN LATERAL ('
+                'SELECT count(*) AS n FROM (SELECT FROM jobs_archive a WHERE a.task_id = w.task_id AND a.status = w.status'
+                ' AND ' || archived_on(archived) || ' LIMIT $2) a) few WHERE few.n > 0' USING wanted, at_most;
+        END IF;
     END LOOP;
 END $$;
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.explaining import Asked, Explanation
 from services.task_definition.tasks.queue_explaining import QueueExplanation
 from shared.auth import Caller, access, require
 from shared.db.database import Database
@@ -22,6 +22,10 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 Anyone = Annotated[Caller, Depends(require(access.STATES))]
 QueueName = Annotated[str, Query(min_length=1, max_length=120)]
 Everything = Annotated[Truth, Query(alias="all")]
+#: most jobs that are counted of each state, most queues that are told of each check
+CountTo = Annotated[int | None, Query(ge=1, le=1_000_000)]
+Queues = Annotated[int | None, Query(ge=0, le=1_000_000)]
+Decisions = Annotated[list[Id] | None, Query()]
 
 
 def explain_routes(database: Database, explanation: Explanation, queues: QueueExplanation) -> APIRouter:
@@ -29,33 +33,53 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/explain", tags=["explain"])
 
     @router.get("/task/{task_id}")
-    async def task(caller: Reader, task_id: Id, everything: Everything = None, counts: bool = True) -> Response:
+    async def task(
+        caller: Reader,
+        task_id: Id,
+        everything: Everything = None,
+        counts: bool = True,
+        count_to: CountTo = None,
+        queues: Queues = None,
+        decision: Decisions = None,
+    ) -> Response:
         """Status, decisions, jobs and history of a task; `data.text` is for people.
 
-        Without `counts` its jobs are not counted, and there is no text.
+        Without `counts` its jobs are not counted, and there is no text. `count_to`: so many jobs of each state are
+        counted at the most; `more_jobs` names states with more. `queues`: so many of each check are told at the most,
+        the nearest first, of the decisions that `decision` names, or of the first; `by_check` has their numbers.
         """
+        asked = Asked(bool(everything), counts, count_to, queues, decision or ())
         async with database.read() as connection:
-            found = await explanation.task(connection, task_id, caller, everything=bool(everything), counts=counts)
+            found = await explanation.task(connection, task_id, caller, asked)
         return Envelope(found) if found else refused(NOT_FOUND, f"task {task_id} not found")
 
     @router.get("/task")
     async def task_by_query(
-        caller: Reader, task_id: Id, everything: Everything = None, counts: bool = True
+        caller: Reader,
+        task_id: Id,
+        everything: Everything = None,
+        counts: bool = True,
+        count_to: CountTo = None,
+        queues: Queues = None,
+        decision: Decisions = None,
     ) -> Response:
         """The same."""
-        return await task(caller, task_id, everything, counts)
+        return await task(caller, task_id, everything, counts, count_to, queues, decision)
 
     @router.get("/job/{job_id}")
-    async def job(caller: Reader, job_id: Id, everything: Everything = None) -> Response:
-        """What a job waits for, its transfers, decision and history."""
+    async def job(caller: Reader, job_id: Id, everything: Everything = None, queues: Queues = None) -> Response:
+        """What a job waits for, its transfers, decision and history; `queues` as for a task."""
+        asked = Asked(bool(everything), queues=queues)
         async with database.read() as connection:
-            found = await explanation.job(connection, job_id, caller, everything=bool(everything))
+            found = await explanation.job(connection, job_id, caller, asked)
         return Envelope(found) if found else refused(NOT_FOUND, f"job {job_id} not found")
 
     @router.get("/job")
-    async def job_by_query(caller: Reader, job_id: Id, everything: Everything = None) -> Response:
+    async def job_by_query(
+        caller: Reader, job_id: Id, everything: Everything = None, queues: Queues = None
+    ) -> Response:
         """The same."""
-        return await job(caller, job_id, everything)
+        return await job(caller, job_id, everything, queues)
 
     @router.get("/queue")
     async def queue(caller: Anyone, queue: QueueName) -> Response:

@@ -39,6 +39,8 @@ NOT_PERMITTED = 3
 
 Anyone = Annotated[Caller, Depends(require(access.STATES))]
 Reader = Annotated[Caller, Depends(require(access.DETAILS))]
+#: most jobs that are counted of each state
+CountTo = Annotated[int | None, Query(ge=1, le=1_000_000)]
 Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
@@ -121,16 +123,18 @@ class TaskRoutes:
         include_parameters: Truth = None,
         include_status: Truth = None,
         include_kinds: Truth = None,
+        count_to: CountTo = None,
     ) -> Response:
         """Every fact of a task, its datasets, and its jobs by state; to others its state and counts.
 
+        `count_to`: so many jobs of each state are counted at the most; `more_jobs` names states with more.
         With `include_kinds` also its jobs by type, its ranges of events, and what rules about errors did: for
         operators, because these are counted one by one.
         """
         if include_kinds and not access.OPERATORS.allows(caller, access.Whose()):
             return refused(NOT_PERMITTED, f"include_kinds: {caller.name} is no operator; allowed: operators")
         async with self._database.read() as connection:
-            details = await store_reads.task_details(connection, task_id, caller)
+            details = await store_reads.task_details(connection, task_id, caller, count_to)
             if details is None:
                 return _not_found(task_id)
             if include_parameters and WITHHELD not in details:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -34,9 +34,10 @@ OF_THE_TASK = frozenset(
 )
 
 
-def counts(numbers: Mapping[str, int]) -> str:
-    """ "3 running, 5 finished"."""
-    return ", ".join(f"{number} {name}" for name, number in numbers.items() if number) or "none"
+def counts(numbers: Mapping[str, int], more: Collection[str] = ()) -> str:
+    """ "3 running, more than 10000 finished"; `more`: those that were not counted to their end."""
+    told = (f"{'more than ' * (name in more)}{number} {name}" for name, number in numbers.items() if number)
+    return ", ".join(told) or "none"
 
 
 def task_meaning(task: Facts, decisions: Sequence[Facts]) -> str:
@@ -70,7 +71,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     meanwhile = [f"{waiting} of it {REAL_CO_JUMBO}; jumbo jobs may process it meanwhile"] if waiting else []
     of_input = (f"  {one}" for one in (*meanwhile, *found.get("unused_input", ())))
     lines += ["  " + line for line in (*about, f"input: {counts(found['files'])}", *of_input)]
-    lines.append(f"  jobs: {counts(found['jobs'])}")
+    lines.append(f"  jobs: {counts(found['jobs'], found.get('more_jobs', ()))}")
     generation = found.get("generation")
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))
@@ -115,7 +116,7 @@ def decision_lines(decision: Facts, *, everything: bool) -> list[str]:
     lines += exclusion_lines(summary)
     lines += [f"    {note}" for note in summary.get("notes", ())]
     lines += governed_lines(decision)
-    waits = waits_for(decision)
+    waits = decision["waits_for"] if "waits_for" in decision else waits_for(decision)
     if waits:
         lines.append(f"    waits for: {waits}")
     if decision["outcome"] == "none" and decision["retry_at"]:

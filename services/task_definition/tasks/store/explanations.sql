@@ -72,7 +72,7 @@ SELECT first_at, last_at, n_times, outcome, reason, numbers FROM generation_hist
 -- Which rules decided about its failed jobs, the most frequent first, with the latest as an example.
 -- told by: DETAILS
 SELECT rule_id, action, is_active, count(*) AS n_jobs, (array_agg(reason ORDER BY job_id DESC))[1] AS reason
-  FROM retry_decisions WHERE task_id = :task_id
+  FROM (SELECT * FROM retry_decisions WHERE task_id = :task_id LIMIT :count_to::bigint) counted
  GROUP BY rule_id, action, is_active ORDER BY count(*) DESC, rule_id LIMIT 5;
 
 -- name: retry_decision_of_job
@@ -115,21 +115,26 @@ SELECT chunk_id, kind, status, n_files, n_events, queue, offered_at, reason FROM
  WHERE task_id = :task_id ORDER BY chunk_id DESC LIMIT 5;
 
 -- name: queues_of_task
--- Live jobs of the task by queue and state.
+-- Live jobs of the task by queue and state, of each state at most so many (NULL: all). Index jobs_task.
 -- told by: DETAILS
-SELECT queue, resource_type, status, count(*) AS n_jobs FROM jobs WHERE task_id = :task_id
+SELECT queue, resource_type, status, count(*) AS n_jobs
+  FROM unnest(:statuses::text[]) AS wanted (status)
+ CROSS JOIN LATERAL (SELECT queue, resource_type FROM jobs j WHERE j.task_id = :task_id AND j.status = wanted.status
+                      LIMIT :count_to::bigint) counted
  GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;
 
 -- name: failures_of_task
 -- What its jobs died of, the most frequent first. Texts that differ only in names, numbers and quotations are of one
--- kind (words with a digit or an inner dot, what stands between quotation marks, lists of these): one text is shown.
+-- kind (words with a digit or an inner dot, what stands between quotation marks, lists of these): one text is shown. At
+-- most so many are looked at (NULL: all).
 -- told by: DETAILS
 WITH texts AS (
         SELECT error_source, error_code, error_dialog, count(*) AS n_jobs FROM (
-                SELECT error_source, error_code, error_dialog FROM jobs WHERE task_id = :task_id AND status = 'failed'
+                (SELECT error_source, error_code, error_dialog FROM jobs
+                  WHERE task_id = :task_id AND status = 'failed' LIMIT :count_to::int)
                 UNION ALL
                 SELECT error_source, error_code, error_dialog
-                  FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], ARRAY['failed'])) j
+                  FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], ARRAY['failed'], :count_to::int)) j
          GROUP BY 1, 2, 3),
     kinds AS (
         SELECT error_source, error_code, left(error_dialog, 200) AS error_dialog, n_jobs,

@@ -20,6 +20,7 @@ from shared.auth.reach import Reach
 from shared.auth.state_view import TASK_COLUMNS, state_of
 from shared.db.queries import Queries
 from shared.states.event_range import STATUS_OF_CODE
+from shared.states.job import MEANINGS
 from shared.waits.store import STATES
 
 SQL = Queries.beside(__file__)
@@ -58,11 +59,18 @@ class TaskFilter:
 
 
 async def list_tasks(
-    connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller, *, counts: bool = True, jobs: bool = True
+    connection: asyncpg.Connection,
+    wanted: TaskFilter,
+    caller: Caller,
+    *,
+    counts: bool = True,
+    jobs: bool = True,
+    count_to: int | None = None,
 ) -> list[dict[str, Any]]:
     """List tasks, the newest first, with `files` of their master inputs and `jobs` by state.
 
-    Without `counts` with neither; without `jobs`, which cost most, with files alone.
+    Without `counts` with neither; without `jobs`, which cost most, with files alone. With `count_to` as many jobs of a
+    state are counted at the most, and `more_jobs` names the states that have more.
 
     `held_back`: why no jobs are made of a task just now, as its share has enough; null: it does not wait for that.
     """
@@ -75,11 +83,11 @@ async def list_tasks(
         task["held_back"] = reasons.get(task["task_id"])
     if counts and tasks:
         files = await _files(connection, ids)
-        by_state = await _jobs_by_state(connection, ids) if jobs else {}
+        by_state = await _jobs_by_state(connection, ids, count_to) if jobs else {}
         for task in tasks:
             task["files"] = files.get(task["task_id"], {})
             if jobs:
-                task["jobs"] = by_state.get(task["task_id"], {})
+                task.update(_as_counted(by_state.get(task["task_id"], {}), count_to))
     return [_as_told(task, caller) for task in tasks]
 
 
@@ -124,14 +132,16 @@ async def names_like(
     return names if reach.owner is None else [one for one in names if one == reach.owner]
 
 
-async def task_details(connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:
-    """Read every column of one task, its datasets, and its jobs by state."""
+async def task_details(
+    connection: asyncpg.Connection, task_id: int, caller: Caller, count_to: int | None = None
+) -> dict[str, Any] | None:
+    """Read every column of one task, its datasets, and its jobs by state, of each at most `count_to`."""
     task = await SQL.value(connection, "task_details", task_id=task_id)
     if task is None:
         return None
     found: dict[str, Any] = dict(task)
     found["files"] = (await _files(connection, [task_id])).get(task_id, {})
-    found["jobs"] = (await _jobs_by_state(connection, [task_id])).get(task_id, {})
+    found |= _as_counted((await _jobs_by_state(connection, [task_id], count_to)).get(task_id, {}), count_to)
     if not may_read(caller, found):
         return {**_as_told(found, caller), "datasets": []}
     return {**found, "datasets": await _datasets(connection, task_id)}
@@ -195,12 +205,31 @@ async def job_descriptions(
     return [dict(row) for row in rows]
 
 
-async def _jobs_by_state(connection: asyncpg.Connection, task_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
-    """Jobs by state of each task."""
+async def _jobs_by_state(
+    connection: asyncpg.Connection, task_ids: Sequence[int], count_to: int | None
+) -> Mapping[int, dict[str, int]]:
+    """Jobs by state of each task; a number above `count_to` says that there are more."""
     found: dict[int, dict[str, int]] = defaultdict(dict)
-    for row in await SQL.rows(connection, "jobs_by_task", task_ids=list(task_ids)):
+    if count_to is None:
+        rows = await SQL.rows(connection, "jobs_by_task", task_ids=list(task_ids))
+    else:
+        states, at_most = list(MEANINGS), count_to + 1
+        rows = await SQL.rows(
+            connection, "some_jobs_by_task", task_ids=list(task_ids), statuses=states, at_most=at_most
+        )
+    for row in rows:
         found[row["task_id"]][row["status"]] = row["n_jobs"]
     return found
+
+
+def _as_counted(jobs: Mapping[str, int], count_to: int | None) -> dict[str, Any]:
+    """Jobs by state as they are told: `more_jobs` names the states that have more than were to be counted."""
+    if count_to is None:
+        return {"jobs": dict(jobs)}
+    return {
+        "jobs": {status: min(n_jobs, count_to) for status, n_jobs in jobs.items()},
+        "more_jobs": [status for status, n_jobs in jobs.items() if n_jobs > count_to],
+    }
 
 
 async def _files(connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, dict[str, int]]:

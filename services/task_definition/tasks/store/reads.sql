@@ -79,6 +79,19 @@ SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
         SELECT task_id, status, n_jobs FROM archived_job_counts(:task_ids::bigint[])) j
  GROUP BY task_id, status ORDER BY task_id, status;
 
+-- name: some_jobs_by_task
+-- The same, of at most so many jobs of each state, and of each day of the archive. Indexes jobs_task, jobs_archive_task.
+-- told by: STATES
+SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
+        SELECT task_id, status, few.n FROM unnest(:task_ids::bigint[]) AS task_id, unnest(:statuses::text[]) AS status
+         CROSS JOIN LATERAL (
+               SELECT count(*) AS n
+                 FROM (SELECT FROM jobs j WHERE j.task_id = task_id.task_id AND j.status = status.status
+                        LIMIT :at_most::bigint) j) few
+        UNION ALL
+        SELECT task_id, status, n_jobs FROM archived_job_counts(:task_ids::bigint[], :at_most::bigint)) j
+ GROUP BY task_id, status HAVING sum(n) > 0 ORDER BY task_id, status;
+
 -- name: job_types_of_task
 -- Jobs of a task by type and state, those of the archive included, of at most so many. Indexes jobs_task,
 -- jobs_archive_task.
