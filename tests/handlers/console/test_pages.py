@@ -327,3 +327,36 @@ async def test_free_space_is_a_size(browser: httpx.AsyncClient, api: StubbedApi)
     api.says("grid/sites", [{**one, "space_free_gb": 17_860_000.0} for one in sites])
     for path in ("/console/sites", f"/console/sites/{sites[0]['site']}"):
         assert "17.9 PB" in Page((await browser.get(path)).text).text
+
+
+async def test_a_check_with_many_queues_shows_the_nearest_and_leads_to_more_of_them(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    explained = RECORDED["explain/task"]["data"]
+    decision = next(one for one in explained["decisions"] if any(entry["check"] for entry in one["queues"]))
+    entry = next(one for one in decision["queues"] if one["check"])
+    numbers = [{"check": entry["check"], "n_queues": 4000, "n_entries": 4100}]
+    api.says("explain/task", {**explained, "decisions": [{**decision, "queues": [entry], "by_check": numbers}]})
+    answer = await browser.get("/console/tasks/7/why")
+    page = Page(answer.text)
+    more = f"/console/tasks/7/why?decision={decision['decision_id']}&check={entry['check']}"
+    assert f"4\u202f000 by {entry['check']}" in page.text and "4\u202f099 more." in page.text and more in page.links
+    await browser.get(more)
+    (first, second) = api.queries("explain/task")
+    assert (first["queues"], second["queues"]) == (["50"], ["1000"])
+    assert second["decision"] == [str(decision["decision_id"])] and "decision" not in first
+
+
+async def test_jobs_of_a_task_with_many_are_told_as_more_than(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    details = {**RECORDED["task/get_details"]["data"], "jobs": {"running": 10_000, "finished": 3}}
+    api.says("task/get_details", {**details, "more_jobs": ["running"]})
+    text = Page((await browser.get("/console/tasks/7")).text).text
+    assert "more than 10\u202f000 ▶ running" in text and "more than 3" not in text
+    assert api.queries("task/get_details")[0]["count_to"] == ["10000"]
+
+
+async def test_pages_that_show_no_queues_ask_for_none(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    for path in ("tasks/7", "tasks/7/decisions", "tasks/7/timeline", "jobs/7"):
+        await browser.get(f"/console/{path}")
+    asked = [*api.queries("explain/task"), *api.queries("explain/job")]
+    assert len(asked) == 4 and all(one["queues"] == ["0"] for one in asked)

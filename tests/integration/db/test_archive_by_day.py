@@ -78,6 +78,8 @@ async def listed_by_task(connection: asyncpg.Connection) -> Any:
 async def counted_by_task(connection: asyncpg.Connection) -> Any:
     rows = await reads.SQL.rows(connection, "jobs_by_task", task_ids=[105])
     assert [tuple(row) for row in rows] == [(105, "failed", 5), (105, "finished", 5)]
+    some = await reads.SQL.rows(connection, "some_jobs_by_task", task_ids=[105], statuses=["failed"], at_most=2)
+    assert [tuple(row) for row in some] == [(105, "failed", 2), (105, "finished", 2)]
 
 
 async def ids_of_task(connection: asyncpg.Connection) -> Any:
@@ -96,7 +98,7 @@ async def explained(connection: asyncpg.Connection) -> Any:
 
 
 async def failures(connection: asyncpg.Connection) -> Any:
-    (row,) = await explanations.SQL.rows(connection, "failures_of_task", task_id=105)
+    (row,) = await explanations.SQL.rows(connection, "failures_of_task", task_id=105, count_to=None)
     assert row["n_jobs"] == 5
 
 
