@@ -50,10 +50,10 @@ class Client:
 
 @dataclass(frozen=True)
 class Asked:
-    """Where the browser is sent, and what it keeps until it comes back."""
+    """Where the browser is sent, and what it keeps until it comes back; `question`: the state of OAuth."""
 
     address: str
-    state: str
+    question: str
     word: str
 
 

@@ -74,7 +74,7 @@ class Signing:
         return None if session is None or await self.is_over(session) else session
 
     async def is_over(self, session: Session) -> bool:
-        """Whether somebody has to sign in again: too long ago, or signed out since then."""
+        """Tell whether somebody has to sign in again: too long ago, or signed out since then."""
         return session.is_over(self._clock()) or await self._ended.has(session.session_id)
 
     async def session_for(self, api: Api, token: str) -> Session:
@@ -135,20 +135,20 @@ class Signing:
         """Let the browser bring it with the form."""
         self._set(response, VISITOR_COOKIE, visitor, int(FORM_S))
 
-    def remember_asked(self, request: Request, response: Response, state: str, word: str, seconds: float) -> None:
+    def remember_asked(self, request: Request, response: Response, question: str, word: str, seconds: float) -> None:
         """Let the browser bring back what it asked an issuer; of many questions some are forgotten."""
         asked = [name for name in request.cookies if name.startswith(ASKED_COOKIE)]
         for name in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
             response.delete_cookie(name, path=ROOT)
-        self._set(response, _asked_cookie(state), word, int(seconds))
+        self._set(response, _asked_cookie(question), word, int(seconds))
 
-    def asked_of(self, request: Request, state: str) -> str:
-        """What this browser asked an issuer under this state; empty where it asked nothing."""
-        return request.cookies.get(_asked_cookie(state), "")
+    def asked_of(self, request: Request, question: str) -> str:
+        """What this browser asked an issuer under this name; empty where it asked nothing."""
+        return request.cookies.get(_asked_cookie(question), "")
 
-    def forget_asked(self, response: Response, state: str) -> None:
+    def forget_asked(self, response: Response, question: str) -> None:
         """Let it be answered once."""
-        response.delete_cookie(_asked_cookie(state), path=ROOT)
+        response.delete_cookie(_asked_cookie(question), path=ROOT)
 
     def form_word(self, whose: str) -> str:
         """What a form carries; `whose`: the session or the visitor that it is for."""
@@ -192,8 +192,8 @@ class Signing:
         )
 
 
-def _asked_cookie(state: str) -> str:
-    return ASKED_COOKIE + hashlib.sha256(state.encode()).hexdigest()[:16]
+def _asked_cookie(question: str) -> str:
+    return ASKED_COOKIE + hashlib.sha256(question.encode()).hexdigest()[:16]
 
 
 def _expiry_of(token: str) -> float:

@@ -58,7 +58,7 @@ class SessionRoutes:
         except (Away, Refused) as error:
             return self._form(request, {"problem": str(error), "next": after}, 503)
         response = RedirectResponse(asked.address, 303, {**HEADERS, "Referrer-Policy": "no-referrer"})
-        self._console.signing.remember_asked(request, response, asked.state, asked.word, SIGN_IN_S)
+        self._console.signing.remember_asked(request, response, asked.question, asked.word, SIGN_IN_S)
         return response
 
     async def come_back(self, request: Request) -> Response:
