@@ -109,7 +109,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return re.sub(r"\s+", " ", "".join(self.words))
+        return re.sub(r"[ \n\t]+", " ", "".join(self.words))
 
     def form_to(self, action: str) -> dict[str, str]:
         """The hidden fields of the form that is sent there."""
