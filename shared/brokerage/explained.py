@@ -61,7 +61,10 @@ def queue_of(name: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def number_of(text: str) -> float | None:
-    """The number at the end of a compared text; None where there is none. Example: memory of a job 6200 MB: 6200."""
+    """The number at the end of a compared text; None where there is none.
+
+    Example: memory of a job 6200 MB: 6200.
+    """
     found = _NUMBER.search(text)
     try:
         return float(found[1]) if found else None
@@ -87,9 +90,9 @@ def nearest_first(entries: Sequence[Facts], miss: Facts | None) -> list[Facts]:
 
 
 def shortened(entries: Sequence[Facts], miss: Facts | None, at_most: int) -> tuple[list[Facts], list[dict[str, Any]]]:
-    """At most so many entries of each check, and how many there are: those that passed by weight, others nearest first.
+    """At most so many entries of each check, and how many there are of it.
 
-    `check` is None for those that passed.
+    Those that passed are told by weight and have the check None; others the nearest first.
     """
     by_check = defaultdict[str | None, list[Facts]](list)
     for entry in entries:

@@ -26,7 +26,7 @@ MOST_WITHOUT_AN_ACT = {
     "services/jumbo_watchdog": 0,
     "services/share_correction": 2,
     "services/task_brokerage": 0,
-    "services/task_definition": 62,
+    "services/task_definition": 60,
     "services/watchdog": 1,
     "shared": 57,
     "deploy": 6,

@@ -40,6 +40,7 @@ from shared.order.tree import Node
 from shared.snapshot import KnownGrid
 from shared.states.job import FINAL
 from shared.states.job import MEANINGS as JOB_MEANINGS
+from shared.states.task import TaskStatus
 from shared.timeouts.added import rules_in_force
 from shared.timeouts.hearing import EVERYBODY, hearings, look_back
 from shared.timeouts.limits import limits_of
@@ -275,7 +276,7 @@ def _told_of(rows: Sequence[asyncpg.Record], asked: Asked) -> Collection[int]:
     return [one for one in kept if one in asked.decisions] or kept[:1]
 
 
-def _unpacked_for_task(rows: Sequence[asyncpg.Record], status: str, asked: Asked) -> Collection[int]:
+def _unpacked_for_task(rows: Sequence[asyncpg.Record], status: TaskStatus, asked: Asked) -> Collection[int]:
     """The decisions whose queues something is made of: the text of all, the meaning of pending of the first."""
     if asked.queues is None or asked.counts:
         return [row["decision_id"] for row in rows]

@@ -32,6 +32,7 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
     """By id in the path or in the query."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/explain", tags=["explain"])
 
+    @router.get("/task")
     @router.get("/task/{task_id}")
     async def task(
         caller: Reader,
@@ -53,19 +54,7 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
             found = await explanation.task(connection, task_id, caller, asked)
         return Envelope(found) if found else refused(NOT_FOUND, f"task {task_id} not found")
 
-    @router.get("/task")
-    async def task_by_query(
-        caller: Reader,
-        task_id: Id,
-        everything: Everything = None,
-        counts: bool = True,
-        count_to: CountTo = None,
-        queues: Queues = None,
-        decision: Decisions = None,
-    ) -> Response:
-        """The same."""
-        return await task(caller, task_id, everything, counts, count_to, queues, decision)
-
+    @router.get("/job")
     @router.get("/job/{job_id}")
     async def job(caller: Reader, job_id: Id, everything: Everything = None, queues: Queues = None) -> Response:
         """What a job waits for, its transfers, decision and history; `queues` as for a task."""
@@ -73,13 +62,6 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
         async with database.read() as connection:
             found = await explanation.job(connection, job_id, caller, asked)
         return Envelope(found) if found else refused(NOT_FOUND, f"job {job_id} not found")
-
-    @router.get("/job")
-    async def job_by_query(
-        caller: Reader, job_id: Id, everything: Everything = None, queues: Queues = None
-    ) -> Response:
-        """The same."""
-        return await job(caller, job_id, everything, queues)
 
     @router.get("/queue")
     async def queue(caller: Anyone, queue: QueueName) -> Response:
