@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,15 @@ from tests import servers
 
 #: of so many seeds of the simulation a push runs one
 FIFTH = 5
+#: of two ways to the same end a push goes one
+HALF = 2
 #: of so many long stories of published programs a push runs one, beside plain jobs of the published pilot
 THIRD = 3
+
+
+def one_of_two(first: str, second: str) -> list[Any]:
+    """Two parameters of which a push takes one, by turns."""
+    return [pytest.param(one, marks=pytest.mark.drawn(nth, HALF)) for nth, one in enumerate((first, second))]
 
 
 @cache

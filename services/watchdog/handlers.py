@@ -161,8 +161,8 @@ class Watchdog:
                 self._kinds_left.clear()
             elif self._kinds_left:
                 self._kinds.append(self._kinds_left.popleft())
-            else:
-                return Looked()
+        if not self._kinds:
+            return Looked()
         kind, n_rows, more = self._kinds.popleft(), 0, False
         try:
             async with work.connection.transaction():

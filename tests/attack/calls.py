@@ -14,7 +14,7 @@ from typing import Any
 from shared.auth.access import Whose
 from tests.attack.answers import Answer
 from tests.attack.people import Person
-from tests.attack.stage import QUEUE, Victim, archive, checksum, upload
+from tests.attack.stage import QUEUE, SITE, Victim, archive, checksum, upload
 
 Given = dict[str, Any]
 
@@ -155,7 +155,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/explain/task": Call(_task),
     "GET /api/v1/explain/job/{job_id}": Call(lambda victim: {"all": True}, path=_job),
     "GET /api/v1/explain/job": Call(_job),
-    "GET /api/v1/explain/site": Call(lambda victim: {"site": "DE-TARDIS"}),
+    "GET /api/v1/explain/site": Call(lambda victim: {"site": SITE}),
     "GET /api/v1/explain/queue": Call(lambda victim: {"queue": QUEUE}),
     "GET /api/v1/periodic_task/list": Call(_filtered),
     # reading jobs

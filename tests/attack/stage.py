@@ -18,7 +18,7 @@ from tests.attack.people import People, Person
 from tests.attack.system import ROOT
 
 #: where all work of the stage goes, and where its input is
-QUEUE, STORAGE = "CERN", "CERN-PROD_DATADISK"
+QUEUE, SITE, STORAGE = "CERN", "CERN-PROD", "CERN-PROD_DATADISK"
 GRID = ROOT / "deploy" / "examples" / "grid"
 N_JOBS = 5
 WITHIN_S = 30.0

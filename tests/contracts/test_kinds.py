@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.drawn import one_of_two
+
 ROOT = Path(__file__).parents[2]
 SERVICE = ROOT / "services" / "job_generation"
 PACKAGE = "services.job_generation"
@@ -110,7 +112,7 @@ def _without(kind: str, copy: Path) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["search", "copies"])
+@pytest.mark.parametrize("kind", one_of_two("search", "copies"))
 def test_a_kind_can_be_removed_and_all_else_goes_on(kind: str, tmp_path: Path) -> None:
     modules = _without(kind, tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

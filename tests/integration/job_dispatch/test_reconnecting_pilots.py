@@ -21,6 +21,7 @@ from deploy.local.gateway import RECORD_VARIABLE
 from services.job_dispatch.environment import DispatchSettings
 from shared.auth import Authority
 from shared.web.file_limit import raise_file_limit
+from tests.drawn import one_of_two
 from tests.integration.job_dispatch.conftest import Served
 from tests.performance import http_load
 from tests.performance.processor_time import resident_mb
@@ -59,7 +60,7 @@ async def gateway(url: str, folder: Path) -> AsyncIterator[int]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("way", ["direct", "by the gateway"])
+@pytest.mark.parametrize("way", one_of_two("direct", "by the gateway"))
 async def test_ten_thousand_pilots_at_once_are_all_answered(
     served: Served, authority: Authority, tmp_path: Path, way: str
 ) -> None:

@@ -139,6 +139,19 @@ READS: dict[str, tuple[str, str, Any]] = {
     "config unset": ("a.b", "config/unset", ACCEPTED),
     "status": ("", "condition", CONDITION),
     "retention": ("", "retention", [OF_A_RULE]),
+    "watchdog list": (
+        "",
+        "watchdog/list",
+        [
+            dict.fromkeys(("action", "does", "last_run_at", "last_done_at", "n_done"), CANARY)
+            | {"period_s": 5, "late_s": 1}
+        ],
+    ),
+    "watchdog run": (
+        "sweep --dry-run",
+        "watchdog/run",
+        {"did": [{"event": CANARY, "task_ids": [CANARY], CANARY: CANARY, "reason": CANARY}]},
+    ),
     "bus drop": ("1 --reason x", "bus/drop", {"dropped": [CANARY]}),
     "bus replay": ("1", "bus/replay", {"replayed": CANARY}),
     "periodic pause": ("1", "periodic_task/pause", ACCEPTED),
@@ -186,8 +199,8 @@ OF_FILES = {
 }  # fmt: skip
 OWN = {"secrets add-key", "commands", "events", "states", "schema", "task-parameters", "token", "pilots", "run", "demo",
        "settings", "logout", "migrate", "token rotate-key", "console", "open"}  # fmt: skip
-#: `login` shows what a system and its issuer say (test_login.py)
-ELSEWHERE = {"login"}
+#: `login` shows what a system and its issuer say (test_login.py); `report` writes a page (test_report.py)
+ELSEWHERE = {"login", "report"}
 ALL_READS = [(f"{verb} {arguments}".strip(), path, data) for verb, (arguments, path, data) in READS.items()] + FORMS
 IN_JSON = [one for one in ALL_READS if "--ids" not in one[0]]
 

@@ -24,9 +24,9 @@ from shared.web.file_limit import raise_file_limit
 from tests.unit.local.slow_callers import ANSWER, BODY, HEADERS, slow_callers
 
 #: as a gateway's, but soon
-PACE = Pace(silent_s=4.0, slow_s=1.0, begin_s=4.0)
+PACE = Pace(silent_s=6.0, slow_s=1.0, begin_s=6.0)
 #: shorter than slow requests hold a place, yet long where attackers and gateway share one process
-OTHERS_WAIT_S = 3.0
+OTHERS_WAIT_S = 5.0
 N_SLOW = 600
 SEVERAL = [f"127.0.0.{number}" for number in range(2, 8)]
 LARGE = 8 * 1024 * 1024
