@@ -2,7 +2,8 @@
 
 Every route names the rule that it asks (`require`, `guarded`), every statement that an API reads names it in its
 comment, and nothing else compares names, VOs and roles. A row that a caller may not see is told like one that does not
-exist; what the rule STATES covers is told of every row.
+exist; what the rule STATES covers is told of every row. Of another's task a user is told its state and may do nothing:
+its texts (DETAILS) and commands (COMMANDS) are for its owner, production of its VO, and operators.
 """
 
 from __future__ import annotations
