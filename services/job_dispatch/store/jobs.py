@@ -119,7 +119,15 @@ class NewTransfer:
 
 async def lock_jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, LockedJob]:
     """Lock the live rows of these jobs in the order of their ids."""
-    return _locked(await SQL.rows(connection, "lock_jobs", job_ids=sorted(set(job_ids))))
+    return await _lock(connection, "lock_jobs", job_ids)
+
+
+async def _lock(connection: asyncpg.Connection, statement: str, job_ids: Sequence[int]) -> dict[int, LockedJob]:
+    """Lock rows; once more where one was taken meanwhile, for then its claim is seen, too."""
+    rows = await SQL.rows(connection, statement, job_ids=sorted(set(job_ids)))
+    if any(row["was_taken"] for row in rows):
+        rows = await SQL.rows(connection, statement, job_ids=[row["job_id"] for row in rows])
+    return _locked(rows)
 
 
 async def lock_free_jobs(
@@ -129,7 +137,7 @@ async def lock_free_jobs(
 
     It waits for no lock.
     """
-    jobs = _locked(await SQL.rows(connection, "lock_free_jobs", job_ids=sorted(set(job_ids))))
+    jobs = await _lock(connection, "lock_free_jobs", job_ids)
     others = sorted(set(job_ids) - jobs.keys())
     held = await SQL.rows(connection, "existing_jobs", job_ids=others) if others else ()
     return jobs, {row["job_id"] for row in held}

@@ -1,10 +1,13 @@
 -- name: lock_jobs
--- In the order of their ids, like everybody who locks several jobs.
+-- In the order of their ids, like everybody who locks several jobs. `was_taken`: somebody changed its state between the
+-- beginning of this statement and the lock, so that who acquired it is not told as it is now.
 -- told by: nobody; they are locked to be changed
 SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
        j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label, j.order_key_id,
        (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by,
-       (SELECT s.vo FROM requirement_shapes s WHERE s.shape_id = j.shape_id) AS vo
+       (SELECT s.vo FROM requirement_shapes s WHERE s.shape_id = j.shape_id) AS vo,
+       j.state_change_time IS DISTINCT FROM (SELECT o.state_change_time FROM jobs o WHERE o.job_id = j.job_id)
+           AS was_taken
   FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE;
 
 -- name: lock_free_jobs
@@ -12,7 +15,9 @@ SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type
 SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
        j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label, j.order_key_id,
        (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by,
-       (SELECT s.vo FROM requirement_shapes s WHERE s.shape_id = j.shape_id) AS vo
+       (SELECT s.vo FROM requirement_shapes s WHERE s.shape_id = j.shape_id) AS vo,
+       j.state_change_time IS DISTINCT FROM (SELECT o.state_change_time FROM jobs o WHERE o.job_id = j.job_id)
+           AS was_taken
   FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: existing_jobs
