@@ -60,9 +60,15 @@ class Stream:
     def nothing_yet(self) -> bool:
         return all(b"data" not in one.get("body", b"") for one in self._messages._queue)  # type: ignore[attr-defined]
 
-    async def ended(self) -> None:
+    def is_open(self) -> bool:
+        return self.status == 200 and not self._task.done()
+
+    async def rest(self) -> str:
+        """What was said until the service closed the stream, without settings and signs of life."""
         async with asyncio.timeout(5):
             await self._task
+        said = b"".join([self._messages.get_nowait().get("body", b"") for _ in range(self._messages.qsize())]).decode()
+        return "\n".join(line for line in said.splitlines() if line and not line.startswith((":", "retry:")))
 
 
 def stream_of(page: httpx.Response) -> str:

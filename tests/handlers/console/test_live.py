@@ -155,12 +155,14 @@ async def test_a_stream_ends_with_its_session(
     monkeypatch.setattr(live, "KEEP_S", 0.1)
     page = await browser.get("/console/tasks/7")
     async with Stream(web, browser, stream_of(page)) as stream:
+        assert stream.is_open()
         await browser.post("/console/sign-out", data=Page(page.text).form_to("/console/sign-out"))
-        await stream.ended()
+        assert await stream.rest() == "", "who signed out is told nothing more"
     async with browser_at(web) as other:
         await sign_in(other, token_for(2.0))
         async with Stream(web, other, stream_of(await other.get("/console/tasks/7"))) as stream:
-            await stream.ended()
+            assert stream.is_open()
+            assert await stream.rest() == ""
 
 
 async def test_a_first_connection_that_was_refused_is_tried_again(browser: httpx.AsyncClient) -> None:
@@ -215,9 +217,10 @@ async def test_a_token_that_is_not_believed_any_more_gets_no_hints(browser: http
 
 async def test_streams_end_when_the_process_stops(web: FastAPI, service: Service, browser: httpx.AsyncClient) -> None:
     async with Stream(web, browser, stream_of(await browser.get("/console/tasks/7"))) as stream:
+        assert stream.is_open()
         for action in service.on_stop:
             action()
-        await stream.ended()
+        assert await stream.rest() == "", "the end of a process is no news"
 
 
 async def test_when_hints_may_have_been_lost_every_page_asks_again(
