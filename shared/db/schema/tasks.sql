@@ -15,6 +15,16 @@ RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         OR (coalesce(owner, '') <> '' AND owner = reader AND (own_vos IS NULL OR coalesce(vo, '') = ANY(own_vos)))
 $$;
 
+-- The datasets that the JSON of a task says it writes, without their scopes. As an index it costs a comparison of names
+-- where reading the JSON of every task that waits to be defined would cost each submission more with each of them.
+CREATE FUNCTION orrery_stated_outputs(parameters jsonb)
+RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 1000 AS $$
+    SELECT coalesce(array_agg(DISTINCT regexp_replace(item ->> 'dataset', '^[^:]*:', ''))
+                    FILTER (WHERE item ->> 'dataset' IS NOT NULL), '{}')
+      FROM (SELECT jsonb_path_query(parameters, '$.jobParameters[*] ? (@.param_type == "output" || @.param_type == "log")')
+            UNION ALL SELECT jsonb_path_query(parameters, '$.log[*] ? (@.type() == "object")')) items (item)
+$$;
+
 -- Ids of tasks.
 CREATE SEQUENCE task_ids;
 
@@ -171,6 +181,8 @@ CREATE TABLE task_parameters (
     task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task
     task_parameters jsonb NOT NULL             -- the JSON
 );
+CREATE INDEX task_parameters_outputs ON task_parameters
+    USING gin (orrery_stated_outputs(task_parameters)) WITH (fastupdate = off);
 
 -- The command lines of a task's jobs, with placeholders such as ${IN} and ${OUTPUT0}.
 CREATE TABLE job_parameters_templates (

@@ -181,8 +181,7 @@ async def test_of_two_tasks_submitted_at_once_with_one_output_only_one_is_define
             " WHERE p.task_id = $2", *ids,
         )  # fmt: skip
     await asyncio.gather(*(deliver(database, service, TaskRegistered(task_id=one)) for one in ids))
-    statuses = sorted([(await task_row(database, one))["status"] for one in ids])
-    assert statuses == ["assigning", "broken"]
+    assert [(await task_row(database, one))["status"] for one in ids] == ["assigning", "broken"]
 
 
 async def test_a_dataset_of_two_tasks_stays_open_until_both_have_ended(

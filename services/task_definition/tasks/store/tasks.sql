@@ -131,15 +131,15 @@ SELECT pg_advisory_xact_lock(hashed.name)
 
 -- name: writers_of_datasets
 -- Tasks that write these datasets, with the names that they give their files there; of those that are not defined yet what
--- their parameters say. Index tasks_live.
+-- their parameters say. Index task_parameters_outputs. For a task that is being defined (besides) only earlier ones of
+-- these count: of two that are defined at one moment exactly one goes on. Who says these names is found before their
+-- states are looked at: the other way reads the parameters of all that are registered.
+WITH saying AS MATERIALIZED (
+    SELECT task_id, orrery_stated_outputs(task_parameters) AS names FROM task_parameters
+     WHERE orrery_stated_outputs(task_parameters) && :names::text[])
 SELECT given.name AS dataset_name, t.task_id, t.user_name, coalesce(t.vo, '') AS vo, '{}'::text[] AS templates
-  FROM tasks t JOIN task_parameters p USING (task_id)
-  CROSS JOIN LATERAL (
-       SELECT DISTINCT regexp_replace(item ->> 'dataset', '^[^:]*:', '') AS name
-         FROM (SELECT jsonb_path_query(p.task_parameters, '$.jobParameters[*] ? (@.param_type == "output" || @.param_type == "log")')
-               UNION ALL SELECT jsonb_path_query(p.task_parameters, '$.log[*] ? (@.type() == "object")')) items (item)) given
- WHERE t.status = 'registered' AND given.name = ANY(:names::text[])
-   AND (:besides::bigint IS NULL OR t.task_id <> :besides)
+  FROM saying s JOIN tasks t USING (task_id) CROSS JOIN LATERAL unnest(s.names) given (name)
+ WHERE t.status = 'registered' AND given.name = ANY(:names::text[]) AND (:besides::bigint IS NULL OR t.task_id < :besides)
    AND NOT EXISTS (SELECT FROM task_datasets w WHERE w.task_id = t.task_id AND w.dataset_name = given.name)
 UNION ALL
 (SELECT d.dataset_name, d.task_id, t.user_name, coalesce(t.vo, '') AS vo,
