@@ -103,6 +103,9 @@ class Parameters:
         every VO, an earlier one of `components` (as a rule the parameter's own) before a later one. What does not fit
         type or range is left out and logged.
         """
+        is_plain = not names and vo is None and not components
+        if is_plain and (parameter.app, parameter.component, parameter.key, None) not in self._values:
+            return parameter.default  # as for most of what each request asks
         return next(self.found(parameter, *names, vo=vo, components=components), parameter.default_of(*names))
 
     def found(

@@ -53,7 +53,7 @@ async def inserted(database: Database, columns: dict[str, Any], task_id: int) ->
     begun = time.perf_counter()
     name = f"bare.{task_id}"
     async with database.begin(reason="bare") as work:
-        await store.insert(work, task_id, {**columns, "task_name": name}, {"taskName": name})
+        await store.insert(work, {**columns, "task_name": name}, {"taskName": name}, task_id=task_id)
         work.emit(TaskRegistered(task_id=task_id))
     return time.perf_counter() - begun
 

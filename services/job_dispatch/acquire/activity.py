@@ -73,7 +73,8 @@ class PilotActivity:
 
     def heard(self, vos: Iterable[str], n_calls: int = 1) -> None:
         """Note that pilots of these VOs were heard."""
-        self._heard.update(dict.fromkeys({EVERYBODY, *vos}, n_calls))
+        for vo in {EVERYBODY, *vos}:
+            self._heard[vo] += n_calls
 
     def got_nothing(self, queue: str, why: NoJobs) -> None:
         """Note that a pilot at the queue got no job."""

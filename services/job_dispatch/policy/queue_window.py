@@ -137,8 +137,12 @@ class QueueWindow:
             found = lanes.pick_oldest(ranks.not_above_due, fits, unwanted, how.band)
             if found is not None:
                 return found
-        for name in lanes.order(ranks, self.unread):
-            if name not in self.unread:
+        for name, only in lanes.turns(ranks, self.unread):
+            if only is not None and name not in self.unread:
+                found = only.pick(fits, unwanted, how.band) if takes_others else None
+                if found is not None:
+                    return found
+            elif name not in self.unread:
                 found = lanes.pick(name, fits, view, unwanted, how.band)
                 if found is not None:
                     return found

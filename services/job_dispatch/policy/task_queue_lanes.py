@@ -25,6 +25,8 @@ from shared.order.task_queues import DEFAULT_JOB_SHARE
 
 #: where jobs without an order key are served
 WITHOUT_KEY = KeyPlace(NO_TASK_QUEUE, DEFAULT_JOB_SHARE, 1.0)
+#: the name of a slot or of a share that was not read, and its lanes where nothing is drawn
+Turn = tuple[str, ShareLanes | None]
 
 
 class TaskQueueLanes:
@@ -35,7 +37,8 @@ class TaskQueueLanes:
     """
 
     __slots__ = (
-        "_keys", "_new", "_on_end", "_order", "_slot_of", "_slots", "_stamp", "members", "n_placed", "without_keys",
+        "_keys", "_new", "_on_end", "_order", "_slot_of", "_slots", "_stamp", "_turns", "members", "n_placed",
+        "without_keys",
     )  # fmt: skip
 
     def __init__(self, on_end: Callable[[Lane], None]) -> None:
@@ -49,6 +52,7 @@ class TaskQueueLanes:
         self._stamp: int | None = None
         self._slots: dict[str, QueuesOfShare] = {}
         self._order: tuple[Ranks, list[str]] | None = None
+        self._turns: list[Turn] | None = None
 
     def lanes(self, member: Member) -> ShareLanes:
         """Give the lanes of a share and order key, made if they are not there."""
@@ -69,7 +73,7 @@ class TaskQueueLanes:
         if self._stamp != orders.version:
             changed = None if self._stamp is None else orders.changed_since(self._stamp)
             if changed is None:  # any key may have another place
-                self._slots, self._slot_of, self._order = {}, {}, None
+                self._slots, self._slot_of, self._order, self._turns = {}, {}, None, None
                 self._new = list(self.members)
             else:
                 for key in changed & self._keys.keys():
@@ -116,18 +120,35 @@ class TaskQueueLanes:
             self._order = None
         self._slot_of[member] = name
         slot.put(member, place)
+        self._turns = None
 
     def _leave(self, name: str, member: Member) -> None:
         slot = self._slots[name]
         slot.remove(member)
         del self._slot_of[member]
+        self._turns = None
         if member[0] not in slot.gshares:
             self._order = None
             if not slot.members:
                 del self._slots[name]
 
-    def order(self, ranks: Ranks, unread: Collection[str] = ()) -> list[str]:
-        """The slots and the shares that were not read, the most deserving first.
+    def turns(self, ranks: Ranks, unread: Collection[str] = ()) -> list[Turn]:
+        """Slots and shares that were not read, the most deserving first; with its lanes what has no draw.
+
+        Kept until the order changes, or what a slot has.
+        """
+        order = self._ordered(ranks, unread)
+        if self._turns is None:
+            self._turns = [(name, self._without_draw(name)) for name in order]
+        return self._turns
+
+    def _without_draw(self, name: str) -> ShareLanes | None:
+        """The lanes of a share whose jobs have no order key: the way of most shares, without a draw."""
+        slot = self._slots.get(name)
+        return self.members[(name, 0)] if slot is not None and list(slot.members) == [(name, 0)] else None
+
+    def _ordered(self, ranks: Ranks, unread: Collection[str]) -> list[str]:
+        """The names of slots and of shares that were not read, by rank.
 
         A VO that does without shares is as deserving as the best share of its jobs. Kept until the ranks are swapped,
         or a share appears in a slot or leaves it.
@@ -139,7 +160,7 @@ class TaskQueueLanes:
                 slot = self._slots.get(name)
                 return ranks.key(name) if slot is None else min(ranks.key(one) for one in slot.gshares)
 
-            self._order = ranks, sorted({*self._slots, *unread}, key=rank)
+            self._order, self._turns = (ranks, sorted({*self._slots, *unread}, key=rank)), None
         return self._order[1]
 
     def pick(

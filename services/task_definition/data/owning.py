@@ -19,7 +19,7 @@ from services.task_definition.data.policy.scopes import (
     refusals,
 )
 from services.task_definition.data.store.known_vos import known_vos
-from services.task_definition.data.store.scopes import SQL, find_scopes
+from services.task_definition.data.store.scopes import SQL, KnownOwners, owners_of_names
 from shared.auth import Caller, access
 from shared.auth.access import Whose
 
@@ -30,7 +30,7 @@ async def foreign_names(
     """Those of the names that the writer must not write; nothing is taken."""
     if not names:
         return []
-    return await _refusals(connection, names, await find_scopes(connection, scopes_of(names)), writer)
+    return await _refusals(connection, names, await _owners(connection, names), writer)
 
 
 async def take_names(
@@ -38,9 +38,9 @@ async def take_names(
 ) -> list[ForeignName]:
     """The same, and scopes of nobody belong to the writer from now on, if there is none that is refused."""
     scopes = scopes_of(names)
-    known = await find_scopes(connection, scopes)
-    vos = await _vos(connection, scopes, known)
-    new = [one for one in scopes if one not in known and may_take(one, writer, vos)]
+    known = await _owners(connection, names)
+    vos = await _vos(connection, scopes, known.scopes)
+    new = [one for one in scopes if one not in known.scopes and may_take(one, writer, vos)]
     found = await _refusals(connection, names, known, writer)
     if found or not new:
         return found
@@ -50,12 +50,15 @@ async def take_names(
     return await foreign_names(connection, names, writer)  # somebody may have been faster
 
 
+async def _owners(connection: asyncpg.Connection, names: Sequence[NameWanted]) -> KnownOwners:
+    return await owners_of_names(connection, scopes_of(names), [one.name for one in names])
+
+
 async def _refusals(
-    connection: asyncpg.Connection, names: Sequence[NameWanted], known: Mapping[str, Whose], writer: NameWriter
+    connection: asyncpg.Connection, names: Sequence[NameWanted], known: KnownOwners, writer: NameWriter
 ) -> list[ForeignName]:
-    rows = await SQL.rows(connection, "vos_of_datasets", names=[one.name for one in names])
-    vos = await _vos(connection, scopes_of(names), known)
-    return refusals(names, known, writer, {row["name"]: row["vo"] for row in rows}, vos)
+    vos = await _vos(connection, scopes_of(names), known.scopes)
+    return refusals(names, known.scopes, writer, known.vos_outside, vos)
 
 
 async def _vos(connection: asyncpg.Connection, scopes: Iterable[str], known: Mapping[str, Whose]) -> frozenset[str]:

@@ -63,3 +63,13 @@ CREATE TABLE revocations (
     reason text NOT NULL DEFAULT '',           -- why
     PRIMARY KEY (kind, name)
 );
+
+-- Whether a queue, an account or a scope of the catalogue names a VO: the first row that does is enough.
+CREATE FUNCTION orrery_is_known_vo(wanted text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT EXISTS (SELECT FROM catalogue.scopes WHERE vo = wanted) OR EXISTS (SELECT FROM users WHERE vo = wanted)
+        OR EXISTS (SELECT FROM queues_in_force q
+                    CROSS JOIN LATERAL regexp_split_to_table(CASE jsonb_typeof(q.data -> 'vo_name')
+                        WHEN 'array' THEN (SELECT string_agg(name, ',')
+                                             FROM jsonb_array_elements_text(q.data -> 'vo_name') name)
+                        ELSE q.data ->> 'vo_name' END, ',') AS one WHERE trim(both ' ' FROM one) = wanted)
+$$;

@@ -16,11 +16,11 @@ CREATE TABLE parameters (
 
 -- The version of each thing that processes keep a copy of: who sees another one reads it again.
 CREATE TABLE versions (
-    name text PRIMARY KEY,                     -- config, grid, shares, statistics, revocations
+    name text PRIMARY KEY,                     -- config, grid, shares, classes, statistics, revocations
     version bigint NOT NULL DEFAULT 1,         -- raised with each change
     changed_at timestamptz NOT NULL DEFAULT orrery_now()   -- of the last change
 );
-INSERT INTO versions (name) VALUES ('config'), ('grid'), ('shares'), ('statistics'), ('revocations');
+INSERT INTO versions (name) VALUES ('config'), ('grid'), ('shares'), ('classes'), ('statistics'), ('revocations');
 
 -- Who gave which command, and what came of it.
 CREATE TABLE audit_log (

@@ -102,3 +102,17 @@ CREATE TABLE usage_levels (
     hs06 double precision NOT NULL,            -- their power
     PRIMARY KEY (gshare, vo, working_group, user_name)
 );
+
+-- Raise the version of what decides the class of a task: shares but for their factors, resource types, work queues.
+CREATE FUNCTION raise_version_of_classes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'classes';
+    RETURN NULL;
+END $$;
+CREATE TRIGGER shares_class AFTER INSERT OR DELETE OR UPDATE OF gshare, parent, prod_source_label, working_group, campaign,
+    processing_type, trans_path, resource_type, vo, position ON shares
+    FOR EACH STATEMENT EXECUTE FUNCTION raise_version_of_classes();
+CREATE TRIGGER work_queues_class AFTER INSERT OR DELETE OR UPDATE ON work_queues
+    FOR EACH STATEMENT EXECUTE FUNCTION raise_version_of_classes();
+CREATE TRIGGER resource_types_class AFTER INSERT OR DELETE OR UPDATE ON resource_types
+    FOR EACH STATEMENT EXECUTE FUNCTION raise_version_of_classes();

@@ -9,13 +9,3 @@ SELECT DISTINCT vo FROM (
            WHEN 'array' THEN (SELECT string_agg(name, ',') FROM jsonb_array_elements_text(q.data -> 'vo_name') name)
            ELSE q.data ->> 'vo_name' END, ',') AS one) named
  WHERE vo <> '';
-
--- name: is_known_vo
--- Whether a queue, an account or a scope of the catalogue names a VO: the first row that does is enough.
--- told by: STATES
-SELECT EXISTS (SELECT FROM catalogue.scopes WHERE vo = :vo) OR EXISTS (SELECT FROM users WHERE vo = :vo)
-    OR EXISTS (SELECT FROM queues_in_force q
-                CROSS JOIN LATERAL regexp_split_to_table(CASE jsonb_typeof(q.data -> 'vo_name')
-                    WHEN 'array' THEN (SELECT string_agg(name, ',')
-                                         FROM jsonb_array_elements_text(q.data -> 'vo_name') name)
-                    ELSE q.data ->> 'vo_name' END, ',') AS one WHERE trim(both ' ' FROM one) = :vo);

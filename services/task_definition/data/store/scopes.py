@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -17,10 +18,26 @@ SQL = Queries.beside(__file__)
 LOOKED_AT = 10_000
 
 
-async def find_scopes(connection: asyncpg.Connection, scopes: Sequence[str]) -> dict[str, Whose]:
-    """To whom scopes belong; those of nobody are left out."""
-    rows = await SQL.rows(connection, "find_scopes", scopes=list(scopes))
-    return {row["scope"]: Whose(row["owner"], row["vo"]) for row in rows}
+@dataclass(frozen=True)
+class KnownOwners:
+    """To whom scopes belong, those of nobody left out.
+
+    `vos_outside`: by name of a dataset the VO in whose catalogue outside it is.
+    """
+
+    scopes: Mapping[str, Whose]
+    vos_outside: Mapping[str, str]
+
+
+async def owners_of_names(
+    connection: asyncpg.Connection, scopes: Sequence[str], names: Sequence[str] = ()
+) -> KnownOwners:
+    """Find to whom scopes and names of datasets belong."""
+    rows = await SQL.rows(connection, "owners_of_names", scopes=list(scopes), names=list(names))
+    return KnownOwners(
+        {row["name"]: Whose(row["owner"], row["vo"]) for row in rows if row["owner"] is not None},
+        {row["name"]: row["vo"] for row in rows if row["owner"] is None},
+    )
 
 
 async def given_away(connection: asyncpg.Connection, names: Sequence[str], vo: str) -> set[str]:

@@ -1,6 +1,8 @@
--- name: find_scopes
--- To whom these scopes belong; those of nobody are left out.
-SELECT scope, vo, owner FROM catalogue.scopes WHERE scope = ANY(:scopes::text[]);
+-- name: owners_of_names
+-- To whom these scopes belong, those of nobody left out, and the VOs of catalogues outside that have datasets of these
+-- names, whose owner is NULL.
+SELECT scope AS name, vo, owner FROM catalogue.scopes WHERE scope = ANY(:scopes::text[])
+UNION ALL SELECT name, vo, NULL FROM catalogue.datasets WHERE name = ANY(:names::text[]) AND vo IS NOT NULL;
 
 -- name: take_scopes
 -- New scopes, in order of name: of two who take one at once the second waits for the first, and gets none.
@@ -16,10 +18,6 @@ ON CONFLICT (scope) DO NOTHING;
 INSERT INTO catalogue.scopes (scope, vo, owner, claimed_by) VALUES (:scope, :vo, :owner, :claimed_by)
 ON CONFLICT (scope) DO UPDATE
    SET vo = excluded.vo, owner = excluded.owner, claimed_by = excluded.claimed_by, claimed_at = orrery_now();
-
--- name: vos_of_datasets
--- VOs of catalogues outside that have these names.
-SELECT name, vo FROM catalogue.datasets WHERE name = ANY(:names::text[]) AND vo IS NOT NULL;
 
 -- name: given_away
 -- Of these names those that have come to belong to another VO.

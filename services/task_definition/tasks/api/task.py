@@ -64,7 +64,8 @@ def submission_routes(
             async with database.begin(reason=f"submitted by {caller.name}") as work:
                 found = await submission.submit(work, task_parameters, caller, parent_id=parent_tid, dry_run=dry_run)
                 if not dry_run:
-                    await store_periodic.note_seen(work, caller)
+                    if found.has_series:
+                        await store_periodic.note_seen(work, caller)
                     target = f"task:{found.task_id}"
                     await audit(work.connection, caller=caller, verb="task.submit", target=target)
         except SubmissionRefused as refusal:

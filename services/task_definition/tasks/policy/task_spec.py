@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from services.task_definition.tasks.policy.event_service import event_service_column, events_per_range, use_jumbo
@@ -148,6 +149,10 @@ class TaskSpec:
 
     def columns(self) -> dict[str, Any]:
         """Columns of `tasks` that follow from the JSON alone (share, resource type and work queue do not)."""
+        return dict(self._columns)
+
+    @cached_property
+    def _columns(self) -> Mapping[str, Any]:
         given, default = self.parameters, self.defaults
         row: dict[str, Any] = {name: getattr(given, name) for name in _COLUMNS}
         row["architecture"], row["container_name"] = self._platform_and_image(given.stated_architecture())
@@ -182,6 +187,10 @@ class TaskSpec:
 
     def split_rule(self) -> dict[str, Any]:
         """Every rule that was given or follows, under its JSON name; flags only when true."""
+        return dict(self._split_rule)
+
+    @cached_property
+    def _split_rule(self) -> Mapping[str, Any]:
         given = self.parameters
         worked_out: dict[str, Any] = {
             "n_events_per_input_file": given.events_per_file(),

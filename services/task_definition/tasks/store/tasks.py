@@ -99,6 +99,16 @@ class SameName:
 
 
 @dataclass(frozen=True)
+class AskedBySubmission:
+    """What every submission asks first; `same_name`: the task of its VO that has its name."""
+
+    classes_version: int
+    is_known_vo: bool
+    has_series: bool
+    same_name: SameName | None
+
+
+@dataclass(frozen=True)
 class NamedTask:
     """A task that another one refers to."""
 
@@ -133,13 +143,14 @@ async def whose(connection: asyncpg.Connection, task_id: int) -> Whose | None:
     return None if row is None else Whose.of(row["user_name"], row["vo"])
 
 
-async def insert(work: UnitOfWork, task_id: int, columns: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
-    """Insert a task; False: one of this name exists, and both are to be unique."""
-    new = await SQL.value(work.connection, "insert_task", task_id=task_id, columns=dict(columns))
-    if new is None:
-        return False
-    await SQL.run(work.connection, "insert_parameters", task_id=task_id, parameters=dict(parameters))
-    return True
+async def insert(
+    work: UnitOfWork, columns: Mapping[str, Any], parameters: Mapping[str, Any], *, task_id: int | None = None
+) -> int | None:
+    """Insert a task, and return its id; None: one of this name exists, and both are to be unique."""
+    new: int | None = await SQL.value(
+        work.connection, "insert_task", task_id=task_id, columns=dict(columns), parameters=dict(parameters)
+    )
+    return new
 
 
 async def move(
@@ -215,6 +226,15 @@ async def same_name(connection: asyncpg.Connection, task_name: str, vo: str) -> 
     """Find the task of a VO that has this name."""
     row = await SQL.row(connection, "same_name", task_name=task_name, vo=vo)
     return None if row is None else SameName(**dict(row))
+
+
+async def asked_by_submission(
+    connection: asyncpg.Connection, task_name: str, vo: str, caller: str
+) -> AskedBySubmission:
+    """Ask at once what every submission asks."""
+    row = await SQL.one(connection, "asked_by_submission", task_name=task_name, vo=vo, caller=caller)
+    version, is_known_vo, has_series, *named = row
+    return AskedBySubmission(version, is_known_vo, has_series, SameName(*named) if named[0] is not None else None)
 
 
 async def outputs(work: UnitOfWork, task_id: int) -> set[str]:

@@ -28,8 +28,10 @@ SELECT task_id, status, user_name, vo FROM tasks WHERE task_id = ANY(:task_ids::
 SELECT user_name, vo FROM tasks WHERE task_id = :task_id;
 
 -- name: insert_task
--- A new task, unless it is to be the only one of its name and there is one. Index tasks_unique_name.
+-- A new task with the JSON as it was submitted, unless it is to be the only one of its name and there is one. Without an
+-- id it gets the next one. Index tasks_unique_name.
 -- done for: SUBMITTING
+WITH numbered AS (SELECT coalesce(:task_id::bigint, nextval('task_ids')) AS task_id), new AS (
 INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, working_group, vo, core_count, task_type,
                    processing_type, task_priority, current_priority, architecture, trans_uses, trans_home, trans_path,
                    split_rule, walltime, walltime_unit, out_disk_count, out_disk_unit, work_disk_count, work_disk_unit,
@@ -39,24 +41,20 @@ INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, wor
                    nucleus, base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
                    fixed_units, ip_connectivity, container_name, num_throttled, term_condition, event_service,
                    use_jumbo, unique_name, submitted_by)
-SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
+SELECT n.task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
        r.task_type, r.processing_type, r.task_priority, r.current_priority, r.architecture, r.trans_uses, r.trans_home,
        r.trans_path, r.split_rule, r.walltime, r.walltime_unit, r.out_disk_count, r.out_disk_unit, r.work_disk_count,
        r.work_disk_unit, r.ram_count, r.ram_unit, r.io_intensity, r.io_intensity_unit, r.work_queue_id, r.cloud, r.site,
-       coalesce(r.req_id, :task_id), r.country_group, coalesce(r.parent_tid, :task_id), r.ticket_id, r.ticket_system_type, r.campaign,
+       coalesce(r.req_id, n.task_id), r.country_group, coalesce(r.parent_tid, n.task_id), r.ticket_id, r.ticket_system_type, r.campaign,
        r.merge_ram_count, r.merge_ram_unit, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency,
        r.base_walltime, r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
        r.max_failure, coalesce(r.fixed_units, '{}'), r.ip_connectivity, r.container_name, r.num_throttled,
        r.term_condition, coalesce(r.event_service, 0), r.use_jumbo, coalesce(r.unique_name, false),
        r.submitted_by
-  FROM jsonb_populate_record(NULL::tasks, :columns::jsonb) r
+  FROM numbered n, jsonb_populate_record(NULL::tasks, :columns::jsonb) r
 ON CONFLICT (vo, task_name) WHERE unique_name DO NOTHING
-RETURNING task_id;
-
--- name: insert_parameters
--- The parameters as they were submitted.
--- done for: SUBMITTING
-INSERT INTO task_parameters (task_id, task_parameters) VALUES (:task_id, :parameters::jsonb);
+RETURNING task_id)
+INSERT INTO task_parameters (task_id, task_parameters) SELECT task_id, :parameters::jsonb FROM new RETURNING task_id;
 
 -- name: move_task
 -- Compare-and-set of a status, with what goes along with it.
@@ -149,6 +147,18 @@ UNION ALL
    AND (:besides::bigint IS NULL OR d.task_id <> :besides)
  GROUP BY d.dataset_name, d.task_id, t.user_name, t.vo)
  ORDER BY dataset_name, task_id;
+
+-- name: asked_by_submission
+-- What every submission asks before it is read further: the version of shares, resource types and work queues; whether
+-- the VO is known; the task of its name, as same_name has it; whether who submits has series of tasks.
+-- told by: SUBMITTING; the task of the name by DETAILS
+SELECT (SELECT version FROM versions WHERE name = 'classes') AS classes_version,
+       orrery_is_known_vo(:vo) AS is_known_vo,
+       EXISTS (SELECT FROM periodic_tasks p WHERE p.submitter = :caller AND p.status <> 'ended') AS has_series,
+       n.task_id, n.user_name, n.vo, n.unique_name
+  FROM (SELECT) one LEFT JOIN LATERAL (
+       SELECT task_id, user_name, vo, unique_name FROM tasks WHERE task_name = :task_name AND vo = :vo
+        ORDER BY unique_name DESC, task_id LIMIT 1) n ON true;
 
 -- name: share_nodes
 -- The tree of shares in the order in which they are matched.

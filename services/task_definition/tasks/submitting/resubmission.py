@@ -19,19 +19,18 @@ from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 
+def continued(spec: TaskSpec, same_name: SameName | None, owner: str) -> SameName | None:
+    """The task that this one continues: its name is to be the only one, and so is that of the other."""
+    if same_name is None or not (spec.parameters.unique_task_name and same_name.unique_name):
+        return None
+    return same_name if (same_name.user_name, same_name.vo) == (owner, spec.parameters.vo) else None
+
+
 class Resubmission:
-    """Finds the task of the same name and owner, and lets it go on."""
+    """Lets the task of the same name and owner go on."""
 
     def __init__(self, changes: Changes, commands: Commands) -> None:
         self._changes, self._commands = changes, commands
-
-    async def find(self, work: UnitOfWork, spec: TaskSpec, owner: str) -> SameName | None:
-        """The task that this one continues: its name is to be the only one, and so is that of the other."""
-        if not spec.parameters.unique_task_name:
-            return None
-        found = await store.same_name(work.connection, spec.parameters.task_name, spec.parameters.vo)
-        is_mine = found is not None and found.unique_name and (found.user_name, found.vo) == (owner, spec.parameters.vo)
-        return found if is_mine else None
 
     async def problems(self, work: UnitOfWork, existing: SameName, spec: TaskSpec) -> list[FieldProblem]:
         """Why it cannot be submitted again; its row is locked where it can."""

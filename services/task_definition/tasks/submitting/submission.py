@@ -6,16 +6,17 @@ Every problem is listed at once, and nothing is written unless there is none.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import asyncpg
 
 from services.task_definition.data.owning import caller_as_writer, foreign_names, take_names
 from services.task_definition.data.policy.scopes import ForeignName
-from services.task_definition.data.store.known_vos import is_known_vo, known_vos
+from services.task_definition.data.store.known_vos import known_vos
 from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
 from services.task_definition.tasks.policy.ability import never_runs
+from services.task_definition.tasks.policy.classes import Classes
 from services.task_definition.tasks.policy.client_defaults import allowed_to_users, with_client_defaults
 from services.task_definition.tasks.policy.coherence import incoherent, no_share_takes
 from services.task_definition.tasks.policy.could_run import could_run, typical_job
@@ -30,6 +31,7 @@ from services.task_definition.tasks.policy.unit_limits import limits_for, unit_p
 from services.task_definition.tasks.policy.user_defaults import UserDefaults, with_user_defaults
 from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue
 from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.known_sharing import KnownSharing
 from services.task_definition.tasks.store.tasks import SameName
 from services.task_definition.tasks.submitting.datasets import (
     KnownInput,
@@ -45,7 +47,7 @@ from services.task_definition.tasks.submitting.malformed import (
 from services.task_definition.tasks.submitting.names import foreign_task_name, outputs_wanted
 from services.task_definition.tasks.submitting.places import problems_of_places
 from services.task_definition.tasks.submitting.references import problems_of_references
-from services.task_definition.tasks.submitting.resubmission import Resubmission
+from services.task_definition.tasks.submitting.resubmission import Resubmission, continued
 from services.task_definition.tasks.submitting.rights import may_submit_for, owner_of, rights_missing, secrets_asked_of
 from shared.auth import Caller, access
 from shared.auth.access import Whose
@@ -62,7 +64,6 @@ from shared.web.slices import in_slices
 
 #: reply codes of a refused submission (PanDA client: task/submit); 3 means something else to the client
 DUPLICATE, INVALID = 1, 2
-TASK_SEQUENCE = "task_ids"
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,14 @@ class Submitted:
     """Accepted: the id of the new task (None on a dry run), and what it would make.
 
     `is_again`: a task that existed goes on; the facts say what it changed. `warnings`: what it says and nothing is done
-    for.
+    for. `has_series`: whether who submits it has series of tasks.
     """
 
     task_id: int | None
     facts: dict[str, Any] = field(default_factory=dict)
     is_again: bool = False
     warnings: Sequence[str] = ()
+    has_series: bool = False
 
 
 class SubmissionRefused(Exception):
@@ -106,7 +108,7 @@ class Submission:
         vos_outside: Collection[str],
     ) -> None:
         self._catalogue, self._grid, self._settings = catalogue, grid, settings
-        self._resubmission, self._vos_outside = resubmission, vos_outside
+        self._resubmission, self._vos_outside, self._sharing = resubmission, vos_outside, KnownSharing()
 
     async def submit(
         self, work: UnitOfWork, parameters: Any, caller: Caller, *, parent_id: int | None = None, dry_run: bool = False
@@ -116,17 +118,21 @@ class Submission:
             parameters = {**parameters, "parent_tid": parent_id}
         completed, changed = self._as_of(caller, self.completed(parameters))
         spec = await self._parse(work.connection, completed, caller)
-        sharing = await store.sharing(work.connection)
+        name, vo = spec.parameters.task_name, spec.parameters.vo
+        asked = await store.asked_by_submission(work.connection, name, vo, caller.name)
+        sharing = await self._sharing.of_version(work.connection, asked.classes_version)
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
-        existing = await self._resubmission.find(work, spec, owner_of(spec, caller))
-        problems = [*incoherent(spec), *await self._unknown_vo(work.connection, spec.parameters.vo, caller)]
+        existing = continued(spec, asked.same_name, owner_of(spec, caller))
+        problems = [*incoherent(spec)]
+        if not asked.is_known_vo:
+            problems += await self._unknown_vo(work.connection, vo, caller)
         if gshare is None and not spec.parameters.gshare:
             problems += no_share_takes(spec, sharing.nodes)
         # what the VO of somebody else has is not told
-        may_look = may_submit_for(caller, spec.parameters.vo)
+        may_look = may_submit_for(caller, vo)
         looked = await known_input(work.connection, self._catalogue, spec) if may_look else None
-        problems += await self._problems(work.connection, spec, caller, gshare, existing)
+        problems += await self._problems(work.connection, spec, caller, gshare, None if existing else asked.same_name)
         if looked is not None:
             problems += self._units(spec, looked)
             foreign = await _foreign(work, spec, caller, takes=existing is None and not dry_run)
@@ -141,29 +147,16 @@ class Submission:
         if problems or looked is None:
             raise SubmissionRefused(problems, secrets_asked_of(spec, caller))
         if existing is not None:
-            return await self._submit_again(work, existing, spec, caller, dry_run=dry_run)
+            again = await self._submit_again(work, existing, spec, caller, dry_run=dry_run)
+            return replace(again, has_series=asked.has_series)
         ability = await self._ability(work, spec, gshare or "", resource_type, looked)
+        warnings = [*changed, *warnings_of(spec.parameters)]
         if dry_run:
             facts = _facts(looked, gshare or "", resource_type)
-            warned = {"warnings": warnings} if (warnings := [*changed, *warnings_of(spec.parameters)]) else {}
+            warned = {"warnings": warnings} if warnings else {}
             return Submitted(None, facts | ability | warned)
-        [task_id] = await work.next_ids(TASK_SEQUENCE, 1)
-        columns = {
-            **spec.columns(),
-            "user_name": owner_of(spec, caller),
-            "submitted_by": caller.name,
-            "parent_tid": spec.parameters.parent_task_id,
-            "unique_name": spec.parameters.unique_task_name and not spec.allows_duplication,
-            "split_rule": spec.split_rule(),
-            "gshare": gshare,
-            "resource_type": resource_type,
-            "work_queue_id": work_queue_id,
-            **await _super_priority(work.connection, spec, owner_of(spec, caller)),
-        }
-        if not await store.insert(work, task_id, columns, spec.submitted):
-            raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
-        work.emit(TaskRegistered(task_id=task_id))
-        return Submitted(task_id, warnings=[*changed, *warnings_of(spec.parameters)])
+        task_id = await _register(work, spec, caller, Classes(resource_type, gshare, work_queue_id))
+        return Submitted(task_id, warnings=warnings, has_series=asked.has_series)
 
     def completed(self, parameters: Any) -> Any:
         """The JSON with what PanDA's client leaves to the server, and operators set for users."""
@@ -205,7 +198,7 @@ class Submission:
 
     async def _unknown_vo(self, connection: asyncpg.Connection, vo: str, caller: Caller) -> list[FieldProblem]:
         """Refuse a VO that nothing names; all that are known are read for that alone."""
-        if vo in self._vos_outside or await is_known_vo(connection, vo):
+        if vo in self._vos_outside:
             return []
         return unknown_vo(vo, await known_vos(connection) | frozenset(self._vos_outside), caller)
 
@@ -218,15 +211,13 @@ class Submission:
         spec: TaskSpec,
         caller: Caller,
         gshare: str | None,
-        existing: SameName | None,
+        other: SameName | None,
     ) -> list[FieldProblem]:
-        """Problems that grid, catalogue and shares show in a well-formed task."""
+        """Problems that grid, catalogue and shares show in a well-formed task; `other`: a task of its name."""
         found = rights_missing(spec, caller, self._most_attempts(spec))
-        if spec.parameters.unique_task_name and existing is None:
-            other = await store.same_name(connection, spec.parameters.task_name, spec.parameters.vo)
-            if other is not None:
-                may_read = access.DETAILS.allows(caller, Whose.of(other.user_name, other.vo))
-                found.append(duplicate_name(spec.parameters.task_name, other.task_id if may_read else None))
+        if spec.parameters.unique_task_name and other is not None:
+            may_read = access.DETAILS.allows(caller, Whose.of(other.user_name, other.vo))
+            found.append(duplicate_name(spec.parameters.task_name, other.task_id if may_read else None))
         if gshare is None and spec.parameters.gshare:
             found.append(problem("gshare", spec.parameters.gshare, "allowed: a leaf of the shares"))
         found += await problems_of_references(connection, spec, caller)
@@ -260,6 +251,27 @@ class Submission:
         if not decision.chosen:
             raise SubmissionRefused([problem("task_parameters", None, never_runs(decision.reason(), ability))])
         return {"queues_that_could_run_it": ability["passed"], "ability": ability}
+
+
+async def _register(work: UnitOfWork, spec: TaskSpec, caller: Caller, classes: Classes) -> int:
+    """Insert the task, and tell of it. Raises SubmissionRefused where another one took its name meanwhile."""
+    columns = {
+        **spec.columns(),
+        "user_name": owner_of(spec, caller),
+        "submitted_by": caller.name,
+        "parent_tid": spec.parameters.parent_task_id,
+        "unique_name": spec.parameters.unique_task_name and not spec.allows_duplication,
+        "split_rule": spec.split_rule(),
+        "gshare": classes.gshare,
+        "resource_type": classes.resource_type,
+        "work_queue_id": classes.work_queue_id,
+        **await _super_priority(work.connection, spec, owner_of(spec, caller)),
+    }
+    task_id = await store.insert(work, columns, spec.submitted)
+    if task_id is None:
+        raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
+    work.emit(TaskRegistered(task_id=task_id))
+    return task_id
 
 
 async def _foreign(work: UnitOfWork, spec: TaskSpec, caller: Caller, *, takes: bool) -> list[ForeignName]:
