@@ -145,7 +145,8 @@ class TaskQueueLanes:
     def _without_draw(self, name: str) -> ShareLanes | None:
         """The lanes of a share whose jobs have no order key: the way of most shares, without a draw."""
         slot = self._slots.get(name)
-        return self.members[(name, 0)] if slot is not None and list(slot.members) == [(name, 0)] else None
+        is_alone = slot is not None and len(slot.members) == 1 and (name, 0) in slot.members
+        return self.members[(name, 0)] if is_alone else None
 
     def _ordered(self, ranks: Ranks, unread: Collection[str]) -> list[str]:
         """The names of slots and of shares that were not read, by rank.
