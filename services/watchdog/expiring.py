@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 
 from prometheus_client import Counter
 
@@ -57,6 +57,11 @@ class _Asked:
     facts: store.FactsAsked
     grace_until: datetime | None
     spread: timedelta
+
+    @cached_property
+    def taking_groups(self) -> frozenset[str]:
+        """Names of the rules that end a job with its group."""
+        return frozenset(rule.name for rule in self.rules if rule.takes_group)
 
     def hearing(self, job: WatchedJob) -> Hearing:
         """How pilots of the job's VO were heard."""
@@ -129,8 +134,25 @@ class ExpiringJobs:
                 later.append((job, turn or asked.asked_again(job)))
             else:
                 by_verdict.setdefault(verdict, []).append(job)
-        n_ended = sum([await self._expire(work, verdict, jobs) for verdict, jobs in by_verdict.items()])
+        n_ended = 0
+        for verdict, found in by_verdict.items():
+            if verdict.rule in asked.taking_groups:
+                n_ended += await self._expire_groups(work, asked, verdict, found)
+            else:
+                n_ended += await self._expire(work, verdict, found)
         return n_ended + (await store.put_off(work.connection, later) if later else 0)
+
+    async def _expire_groups(
+        self, work: UnitOfWork, asked: _Asked, verdict: Expiry, found: Sequence[WatchedJob]
+    ) -> int:
+        """End these jobs with all that wait and were made with them for the same queue, builds last.
+
+        Of a large group as many as fit into a slice: the others are found at their own time.
+        """
+        jobs = await store.jobs_of_groups(work.connection, found, asked.facts, SLICE)
+        builds = [job for job in jobs if job.job_type == "build"]
+        others = [job for job in jobs if job.job_type != "build"]
+        return await self._expire(work, verdict, others) + await self._expire(work, verdict, builds)
 
     async def _judge_concerned(self, work: UnitOfWork, asked: _Asked, most: int) -> bool:
         """Ask about at most so many of the jobs whom a change concerns; whether there are more."""
@@ -174,7 +196,8 @@ class ExpiringJobs:
         heard = await hearings(work.connection, work.now, look_back(limits.longest_silence, times), times)
         merges = [limits.of(rule, WatchedQueue(), analysis=False) for rule in rules if rule.when.producers_gone]
         latest = work.now - min((one for one in merges if one is not None), default=timedelta())
-        found = _Asked(work.now, rules, limits, heard, store.FactsAsked(queues, latest), last.grace_until, times.spread)
+        facts = store.FactsAsked(work.now, queues, latest, limits.came_back)
+        found = _Asked(work.now, rules, limits, heard, facts, last.grace_until, times.spread)
         self._asked_by = asked_by, found
         return found
 

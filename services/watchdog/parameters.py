@@ -14,6 +14,7 @@ from services.watchdog.policy.rebrokerage import N_QUEUED, Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT, PendingLimits
 from shared.config.parameter import Parameter, set_by
 from shared.config.parameters import Parameters
+from shared.timeouts.built_in import CAME_BACK_S
 
 COMPONENT = "watchdog"
 #: labels that tasks carry
@@ -43,9 +44,7 @@ class Periods:
     rebrokerage_period_s: float = set_by(
         _every("FAST_REBRO_PERIOD_S", 2400.0, "between looks at overloaded queues"), float
     )
-    rebrokerage_again_s: float = set_by(
-        _every("FAST_REBRO_AGAIN_S", 21_600.0, "for which work that came back to a queue stays"), float
-    )
+    rebrokerage_again_s: float = set_by(CAME_BACK_S, float)
     pending_period_s: float = set_by(_every("PENDING_PERIOD_S", 5.0, "between looks at waiting tasks"), float)
     throttle_period_s: float = set_by(_every("THROTTLE_PERIOD_S", 300.0, "between looks at failing tasks"), float)
     #: a multiple of so many attempts throttles a production task

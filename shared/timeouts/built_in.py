@@ -6,6 +6,8 @@ holds. A limit of 0 switches its rule off.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from shared.config.parameter import SERVER, Parameter
 from shared.states.job import QUEUED, JobStatus
 from shared.timeouts.rule import HIGH_PRIORITY, Condition, Since, TimeRule, Varies
@@ -43,6 +45,19 @@ ABSENT_QUEUE_H = Parameter(
     app=SERVER,
 )
 
+ANALYSIS_TIMEOUT = Parameter(
+    "rebroker",
+    "ANALY_TIMEOUT",
+    12.0,
+    "h",
+    "for which analysis waits at a queue until it is sent elsewhere; 0: it stays",
+    suffixes=("<workingGroup>",),
+    app=SERVER,
+)
+CAME_BACK_S = Parameter(
+    "watchdog", "FAST_REBRO_AGAIN_S", 21_600.0, "s", "for which work that came back to a queue stays"
+)
+
 # Error codes of the field (task buffer).
 TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, WORKER_GONE = 101, 102, 105, 300
 
@@ -59,6 +74,8 @@ _STATE, _CREATED = Since.STATE_CHANGE, Since.CREATION
 _HIGH, _LOW = Condition(least_priority=HIGH_PRIORITY), Condition(most_priority=HIGH_PRIORITY - 1)
 _HIGH_WITH_REPORT = Condition(least_priority=HIGH_PRIORITY, report_is_read=True)
 _WAITS: tuple[JobStatus, ...] = ("activated", "starting")
+#: before a pilot runs a job: rebrokerage may take it away
+BEFORE_RUNNING: tuple[JobStatus, ...] = ("defined", "assigned", "activated", "starting")
 #: whatever is with a pilot or left behind by one
 _ACTIVE: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring", "merging")
 #: in which a merge job may be taken back
@@ -75,6 +92,17 @@ ES_TOO_LONG = TimeRule(
     Condition(in_job_set=True),
 )  # fmt: skip
 
+#: analysis that waits is sent elsewhere with all that was made with it for the queue (JEDI: Job rebrokerage)
+GROUP_RESTS = timedelta(hours=3)
+ANALYSIS_WAITS = TimeRule(
+    "analysis_waits", BEFORE_RUNNING, _STATE, Varies.ANALYSIS, "closed", REASSIGNED, _REBROKERAGE,
+    Condition(analysis=True, may_move=True, group_rests_for_h=GROUP_RESTS / timedelta(hours=1)),
+)  # fmt: skip
+ANALYSIS_CLOSED = TimeRule(
+    "analysis_closed_queue", BEFORE_RUNNING, _STATE, Varies.AT_ONCE, "closed", REASSIGNED, _REBROKERAGE,
+    Condition(analysis=True, may_move=True, queue_closed=True),
+)  # fmt: skip
+
 #: "days for holding jobs" below priority 800 has no number in the rules: 48 h, the field's own
 RULES: tuple[TimeRule, ...] = (
     HEARTBEAT,
@@ -83,6 +111,8 @@ RULES: tuple[TimeRule, ...] = (
     TimeRule("pending", ("pending",), _CREATED, job_timeout("pending", 1), "closed", EXPIRED, _PANDA),
     TimeRule("waiting", ("waiting",), _CREATED, job_timeout("waiting", 0.5), "closed", EXPIRED, _JEDI,
              Condition(not_for_jumbo=True)),
+    ANALYSIS_CLOSED,
+    ANALYSIS_WAITS,
     TimeRule("defined", ("defined",), _STATE, job_timeout("defined", 4), "closed", REASSIGNED, _PANDA),
     TimeRule("assigned", ("assigned",), _STATE, job_timeout("assigned", 12), "closed", REASSIGNED, _PANDA),
     TimeRule("throttled", ("throttled",), _STATE, job_timeout("throttled", 7 * 24), "closed", EXPIRED, _PANDA),

@@ -19,6 +19,8 @@ from shared.timeouts.rule import Since, TimeRule, WatchedJob, WatchedQueue
 LONGEST_UNASKED = timedelta(days=1)
 #: whether a rule whose limit has passed has come to hold
 ASKED_AGAIN = timedelta(minutes=10)
+#: jobs at a queue that closes are asked about at once, those that come to a closed one after so long
+FOUND_AT_CLOSED = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def rules_for(
             continue
         if job.stays and rule.next_state == "closed":
             continue
-        limit = limits.of(rule, job.queue, analysis=job.is_analysis)
+        limit = limits.of(rule, job.queue, analysis=job.is_analysis, working_group=job.working_group)
         if limit is not None:
             yield rule, limit
 
@@ -117,6 +119,8 @@ def sentence(rule: TimeRule, status: JobStatus, limit: timedelta) -> str:
     if rule is HEARTBEAT:
         return f"lost heartbeat: no report from the pilot for more than {hours} while {status}"
     told = f" ({rule.when.text})" if rule.when.text else ""
+    if rule.when.queue_closed:
+        return f"{status}, and analysis does not begin there{told}"
     if rule.since is Since.CREATION:
         return f"still {status} more than {hours} after its creation{told}"
     if rule.since is Since.HEARTBEAT:
@@ -141,11 +145,16 @@ def asked_again(
     heard = hearing or Hearing(now)
     latest = now + LONGEST_UNASKED
     quiet = replace(job.queue, last_job_start_at=None)
-    if_worst = replace(job, producers_gone=job.job_type == "merge", report_waits=False, queue=quiet)
+    if_worst = replace(job, producers_gone=job.job_type == "merge", report_waits=False, queue=quiet,
+                       came_back_until=None, group_moved_at=None)  # fmt: skip
     for rule, limit in rules_for(if_worst, limits, now, rules):
         at = _ends_after(rule, limit, job, now, heard)
         if rule.when.no_start_for_h is not None and job.queue.last_job_start_at is not None:
             at = max(at, job.queue.last_job_start_at + timedelta(hours=rule.when.no_start_for_h))
+        if rule.when.group_rests_for_h is not None and job.group_moved_at is not None:
+            at = max(at, job.group_moved_at + timedelta(hours=rule.when.group_rests_for_h))
+        if rule.when.may_move and job.came_back_until is not None:
+            at = max(at, job.came_back_until)
         latest = min(latest, at if at >= now else now + ASKED_AGAIN)
     return latest
 
@@ -167,9 +176,11 @@ def first_asked(
     found: dict[JobStatus, FirstAsked] = dict.fromkeys(LIVE, (LONGEST_UNASKED, None))
     for rule in rules:
         asked = [limits.of(rule, queue, analysis=analysis) for queue in places for analysis in (False, True)]
+        asked += [limits.of(rule, WatchedQueue(), analysis=True, working_group=group) for group in limits.analysis_h]
         limit = min((one for one in asked if one is not None), default=None)
         if limit is None:
             continue
+        limit = max(limit, FOUND_AT_CLOSED) if rule.when.queue_closed else limit
         for status in rule.states:
             change, creation = found[status]
             if rule.since is Since.CREATION:

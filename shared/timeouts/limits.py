@@ -8,7 +8,15 @@ from datetime import timedelta
 
 from shared.config.parameter import Parameter
 from shared.config.parameters import Parameters
-from shared.timeouts.built_in import HEARTBEAT, HEARTBEAT_TIMEOUT, KINDS_OF_WORK, SENT, TRANSFERRING_SCALE
+from shared.timeouts.built_in import (
+    ANALYSIS_TIMEOUT,
+    CAME_BACK_S,
+    HEARTBEAT,
+    HEARTBEAT_TIMEOUT,
+    KINDS_OF_WORK,
+    SENT,
+    TRANSFERRING_SCALE,
+)
 from shared.timeouts.rule import TimeRule, Varies, WatchedQueue
 
 #: what a queue states beyond this is no limit anybody lives to see
@@ -19,16 +27,23 @@ LONGEST_DAYS = 3650.0
 class TimeLimits:
     """Limits in hours from runtime parameters: by rule, and for heartbeats by workflow or kind of work.
 
-    `added_silence_h`: the longest of rules about silent pilots that VOs added.
+    `added_silence_h`: the longest of rules about silent pilots that VOs added. `analysis_h`: by working group, "" all
+    others. `came_back`: for which work that came back to a queue stays.
     """
 
     hours: Mapping[str, float] = field(default_factory=dict)
     heartbeat_h: Mapping[str, float] = field(default_factory=dict)
     transferring_scale: float = 1.0
     added_silence_h: float = 0.0
+    analysis_h: Mapping[str, float] = field(default_factory=dict)
+    came_back: timedelta = timedelta(seconds=CAME_BACK_S.default)
 
-    def of(self, rule: TimeRule, queue: WatchedQueue, *, analysis: bool) -> timedelta | None:
+    def of(self, rule: TimeRule, queue: WatchedQueue, *, analysis: bool, working_group: str = "") -> timedelta | None:
         """How long a job may stay in the state that the rule watches; None: the rule is off there."""
+        if rule.takes_group:
+            hours = self.analysis_h.get(working_group, self.analysis_h.get("", ANALYSIS_TIMEOUT.default))
+            found = timedelta(hours=hours) if rule.limit is Varies.ANALYSIS else timedelta()
+            return found if hours > 0 else None
         hours = self._hours(rule, queue, analysis=analysis)
         return timedelta(hours=hours) if hours > 0 else None
 
@@ -67,6 +82,11 @@ def limits_of(parameters: Parameters, rules: Sequence[TimeRule], workflows: Iter
         heartbeat_h={name: hours for name, hours in heartbeats.items() if hours > 0},
         transferring_scale=read(TRANSFERRING_SCALE),
         added_silence_h=max((hours for rule in rules for hours in _added_silence(rule)), default=0.0),
+        analysis_h={
+            "": read(ANALYSIS_TIMEOUT),
+            **{group: read(ANALYSIS_TIMEOUT, group) for group in parameters.names_of(ANALYSIS_TIMEOUT)},
+        },
+        came_back=timedelta(seconds=read(CAME_BACK_S)),
     )
 
 

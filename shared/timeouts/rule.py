@@ -20,6 +20,8 @@ from shared.states.job import ON_NODE, JobStatus
 HIGH_PRIORITY = 800
 #: of the event service's jobs that are ended for taking too long
 ES_PRIORITY = 900
+#: of a queue at which no pilot takes jobs of users
+CLOSED_STATUSES = ("offline", "test")
 
 
 class Since(StrEnum):
@@ -37,13 +39,16 @@ class Varies(StrEnum):
     OWN_HEARTBEAT = "HEARTBEAT_TIMEOUT_<workflow>, where it is set"
     HIGH_DAYS = "transtimehi of the queue"
     LOW_DAYS = "transtimelo of the queue"
+    ANALYSIS = "ANALY_TIMEOUT_<workingGroup>"
+    AT_ONCE = "at once, unless ANALY_TIMEOUT is 0"
 
 
 @dataclass(frozen=True)
 class WatchedQueue:
     """What rules ask about a queue; an unknown queue has the defaults.
 
-    `absent_since`: when it left the grid.
+    `absent_since`: when it left the grid. `blacklisted`: the storage that analysis there writes to or reads, if it does
+    not work.
     """
 
     status: str = "online"
@@ -53,6 +58,12 @@ class WatchedQueue:
     transfer_time_high_days: float = 2.0
     transfer_time_low_days: float = 7.0
     absent_since: datetime | None = None
+    blacklisted: str = ""
+
+    @property
+    def closed_to_analysis(self) -> bool:
+        """Whether no analysis begins there now."""
+        return self.status in CLOSED_STATUSES or bool(self.blacklisted)
 
     @property
     def off(self) -> str | None:
@@ -70,7 +81,9 @@ class WatchedJob:
     `stays`: its task says disableReassign, so that no rule sends it elsewhere. `own_stage_out`: its pilot named a sub
     status. `producers_gone`: none of the jobs whose outputs it merges waits for it. `report_waits`: a message or
     request of ours about its outputs is not done. `in_job_set`: it merges events, or processes them with a high
-    priority.
+    priority. `is_bound`: it merges what was made there, or its task has one queue to go to. `came_back_until`: its work
+    was taken from this queue lately and came back, and stays until then. `group_moved_at`: when one of those that were
+    made with it for its queue last went on.
     """
 
     job_id: int
@@ -89,6 +102,12 @@ class WatchedJob:
     producers_gone: bool = False
     report_waits: bool = False
     in_job_set: bool = False
+    task_id: int = 0
+    chunk_id: int = 0
+    working_group: str = ""
+    is_bound: bool = False
+    came_back_until: datetime | None = None
+    group_moved_at: datetime | None = None
 
     @property
     def is_analysis(self) -> bool:
@@ -122,10 +141,13 @@ class Condition:
     producers_gone: bool = False
     report_is_read: bool = False
     in_job_set: bool = False
+    may_move: bool = False
+    queue_closed: bool = False
+    group_rests_for_h: float | None = None
 
     def holds(self, job: WatchedJob, now: datetime) -> bool:
         """Whether the rule is about this job."""
-        return self.holds_at(job.queue_name, job.queue, now) and self._holds_of(job)
+        return self.holds_at(job.queue_name, job.queue, now) and self._holds_of(job) and self._may_move(job, now)
 
     def holds_at(self, name: str, queue: WatchedQueue, now: datetime) -> bool:
         """Whether the rule is about jobs at this queue."""
@@ -136,7 +158,16 @@ class Condition:
             and _among(queue.workflow, self.workflows)
             and _among(queue.status, self.queue_statuses)
             and not (self.not_for_jumbo and name == CO_JUMBO_QUEUE)
+            and not (self.queue_closed and not queue.closed_to_analysis)
         )
+
+    def _may_move(self, job: WatchedJob, now: datetime) -> bool:
+        """Whether its work may go elsewhere, and its group has rested for long enough, if that is asked."""
+        stays = job.is_bound or (job.came_back_until is not None and now < job.came_back_until)
+        if self.may_move and stays:
+            return False
+        rests_h, moved_at = self.group_rests_for_h, job.group_moved_at
+        return rests_h is None or moved_at is None or now - moved_at >= timedelta(hours=rests_h)
 
     def _holds_of(self, job: WatchedJob) -> bool:
         return (
@@ -170,6 +201,9 @@ class Condition:
             "no job whose outputs it merges waits for it" if self.producers_gone else "",
             "its report does not wait for us" if self.report_is_read else "",
             f"merges events, or processes them with priority >= {ES_PRIORITY}" if self.in_job_set else "",
+            f"queue {_or(CLOSED_STATUSES)}, or its storage blacklisted" if self.queue_closed else "",
+            f"none of its group went on for {self.group_rests_for_h:g} h" if self.group_rests_for_h is not None else "",
+            "its work may go elsewhere" if self.may_move else "",
         )
         return ", ".join(one for one in told if one)
 
@@ -213,6 +247,11 @@ class TimeRule:
         return self.limit.default if isinstance(self.limit, Parameter) else self.limit
 
     @property
+    def takes_group(self) -> bool:
+        """Whether all jobs that were made together for one queue go with one of them."""
+        return self.limit in (Varies.ANALYSIS, Varies.AT_ONCE)
+
+    @property
     def action(self) -> str:
         """What becomes of the work."""
         return "sent elsewhere" if self.next_state == "closed" else "given up; tried again while attempts are left"
@@ -247,7 +286,7 @@ def _narrower(name: str, mine: object, wanted: object) -> bool:
         return True
     if isinstance(wanted, tuple):
         return isinstance(mine, tuple) and bool(mine) and set(mine) <= set(wanted)
-    if name in ("least_priority", "no_start_for_h"):
+    if name in ("least_priority", "no_start_for_h", "group_rests_for_h"):
         return isinstance(mine, int | float) and isinstance(wanted, int | float) and mine >= wanted
     if name == "most_priority":
         return isinstance(mine, int) and isinstance(wanted, int) and mine <= wanted

@@ -42,13 +42,14 @@ from shared.states.job import FINAL
 from shared.states.job import MEANINGS as JOB_MEANINGS
 from shared.states.task import TaskStatus
 from shared.timeouts.added import rules_in_force
+from shared.timeouts.built_in import CAME_BACK_S
 from shared.timeouts.hearing import EVERYBODY, hearings, look_back
 from shared.timeouts.limits import limits_of
 from shared.timeouts.outages import outage_times
 from shared.timeouts.queues import queue_facts
 from shared.timeouts.rule import ES_PRIORITY
 
-WITHOUT_COUNTS: dict[str, list[dict[str, Any]]] = {"queues": [], "failures": [], "retry_rules": []}
+WITHOUT_COUNTS: dict[str, list[dict[str, Any]]] = {"queues": [], "failures": [], "taken_back": [], "retry_rules": []}
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 
 
@@ -190,7 +191,8 @@ class Explanation:
 
     async def _time_out(self, connection: asyncpg.Connection, job: dict[str, Any]) -> dict[str, Any] | None:
         """Which time-out rule ends the job next, and when; None for a job that has ended."""
-        row = await SQL.row(connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY)
+        row = await SQL.row(connection, "asked_of_time_outs", job_id=job["job_id"], es_priority=ES_PRIORITY,
+                            back_s=self._parameters.read(CAME_BACK_S))  # fmt: skip
         if job["archived"] or job["status"] in FINAL or row is None:
             return None
         grid, name = await self._grid.grid(connection), job["queue"] or CO_JUMBO_QUEUE
@@ -262,10 +264,12 @@ async def _counted_jobs(
     key = {"task_id": task_id, "count_to": count_to}
     queues = await SQL.rows(connection, "queues_of_task", statuses=list(JOB_MEANINGS), **key)
     failures = await SQL.rows(connection, "failures_of_task", **key)
+    taken_back = await SQL.rows(connection, "taken_back_of_task", **key)
     ruled = await SQL.rows(connection, "retry_decisions_of_task", **key)
     return {
         "queues": [{**row, "queue": shown_queue(row["queue"])} for row in queues],
         "failures": [dict(row) for row in failures],
+        "taken_back": [dict(row) for row in taken_back],
         "retry_rules": [dict(row) for row in ruled],
     }
 

@@ -22,7 +22,7 @@ from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.timeouts.added import asked_by, kept, rule_of, rules_in_force
-from shared.timeouts.built_in import EXPIRED, HEARTBEAT_TIMEOUT, TRANSFERRING_SCALE
+from shared.timeouts.built_in import ANALYSIS_TIMEOUT, EXPIRED, HEARTBEAT_TIMEOUT, TRANSFERRING_SCALE
 from shared.timeouts.limits import TimeLimits, limits_of
 from shared.timeouts.rule import TimeRule, Varies, WatchedQueue
 from shared.web.envelope import BAD_REQUEST, Envelope, refused
@@ -162,6 +162,17 @@ def _limit(rule: TimeRule, limits: TimeLimits) -> tuple[str, str]:
         usual = [] if rule.default_h is None else [f"{rule.default_h:g} h"]
         own = [f"{name} {hours:g} h" for name, hours in sorted(limits.heartbeat_h.items())]
         return ", ".join([*usual, *own]) or "off", HEARTBEAT_TIMEOUT.names[-1]
+    if rule.takes_group:
+        return _limit_of_analysis(rule, limits), ANALYSIS_TIMEOUT.name
     found = limits.of(rule, WatchedQueue(), analysis=False)
     told = "off" if found is None else f"{found.total_seconds() / 3600:g} h"
     return told, rule.limit.name if isinstance(rule.limit, Parameter) else ""
+
+
+def _limit_of_analysis(rule: TimeRule, limits: TimeLimits) -> str:
+    """The limits of working groups; "12 h, phys 6 h"."""
+    if rule.limit is Varies.AT_ONCE:
+        return Varies.AT_ONCE.value
+    own = [f"{group} {hours:g} h" for group, hours in sorted(limits.analysis_h.items()) if group]
+    usual = limits.analysis_h.get("", ANALYSIS_TIMEOUT.default)
+    return ", ".join([f"{usual:g} h" if usual > 0 else "off", *own])

@@ -61,6 +61,8 @@ def _limit(rule: TimeRule, limits: TimeLimits) -> object:
     """What is set for a rule, in a form that can be compared."""
     if rule.limit in (Varies.HEARTBEAT, Varies.OWN_HEARTBEAT):
         return sorted(limits.heartbeat_h.items())
+    if rule.takes_group:
+        return sorted(limits.analysis_h.items()), limits.came_back
     if isinstance(rule.limit, Varies):
         return limits.transferring_scale
     return limits.of(rule, WatchedQueue(), analysis=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import cast
 
@@ -30,7 +30,7 @@ from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states import JOB, TASK, Owner
 from shared.states.job import JobStatus
 from shared.states.task import TaskStatus
-from shared.timeouts.built_in import WORKER_GONE
+from shared.timeouts.built_in import GROUP_RESTS, REASSIGNED, WORKER_GONE
 from shared.timeouts.judging import Expiry, FirstAsked
 from shared.timeouts.rule import ES_PRIORITY, WatchedJob, WatchedQueue
 
@@ -82,9 +82,10 @@ async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at
 async def due_jobs(connection: asyncpg.Connection, asked: FactsAsked, before: datetime, most: int) -> list[WatchedJob]:
     """Read jobs whose deadline lies before a time, the earliest first."""
     rows = await SQL.rows(
-        connection, "due_jobs", before=before, most=most, merges_before=asked.merges_before, es_priority=ES_PRIORITY
-    )
-    return [_asked_job(row, asked.queues) for row in rows]
+        connection, "due_jobs", before=before, most=most, merges_before=asked.merges_before, es_priority=ES_PRIORITY,
+        back_since=asked.now - asked.came_back,
+    )  # fmt: skip
+    return await _asked_jobs(connection, rows, asked)
 
 
 async def concerned_jobs(
@@ -100,9 +101,24 @@ async def concerned_jobs(
     rows = await SQL.rows(
         connection, "concerned_jobs", after=basis.moved_to, upto=upto, states=list(basis.moved_states),
         queues=list(basis.moved_queues), no_queue=CO_JUMBO_QUEUE, merges_before=asked.merges_before,
-        most=most, es_priority=ES_PRIORITY,
+        most=most, es_priority=ES_PRIORITY, back_since=asked.now - asked.came_back,
     )  # fmt: skip
-    return rows[-1]["job_id"] if len(rows) >= most else upto, [_asked_job(row, asked.queues) for row in rows]
+    return rows[-1]["job_id"] if len(rows) >= most else upto, await _asked_jobs(connection, rows, asked)
+
+
+async def jobs_of_groups(
+    connection: asyncpg.Connection, jobs: Sequence[WatchedJob], asked: FactsAsked, most: int
+) -> list[WatchedJob]:
+    """Read the waiting jobs that were made with these for their queues, builds last.
+
+    Work that came back lately is left out.
+    """
+    rows = await SQL.rows(
+        connection, "jobs_of_groups", task_ids=[job.task_id for job in jobs], chunk_ids=[job.chunk_id for job in jobs],
+        queues=[job.queue_name for job in jobs], waiting=WAITING, codes=[REASSIGNED, FAST_REBROKERAGE],
+        back_since=asked.now - asked.came_back, most=most,
+    )  # fmt: skip
+    return [replace(_job_facts(row, asked.queues), job_type=row["job_type"]) for row in rows]
 
 
 async def put_off(connection: asyncpg.Connection, later: Sequence[tuple[WatchedJob, datetime]]) -> int:
@@ -145,17 +161,40 @@ _UNKNOWN_QUEUE = WatchedQueue()
 class FactsAsked:
     """With what jobs are read.
 
-    `merges_before`: whoever wrote the input of a merge job has not changed since.
+    `merges_before`: whoever wrote the input of a merge job has not changed since. `came_back`: for which work that came
+    back to a queue stays.
     """
 
+    now: datetime
     queues: Mapping[str, WatchedQueue]
     merges_before: datetime
+    came_back: timedelta
 
 
-def _asked_job(row: asyncpg.Record, queues: Mapping[str, WatchedQueue]) -> WatchedJob:
-    """A job with everything that rules ask about it."""
+async def _asked_jobs(
+    connection: asyncpg.Connection, rows: Sequence[asyncpg.Record], asked: FactsAsked
+) -> list[WatchedJob]:
+    """Jobs with everything that rules ask about them; when their groups went on is read once for all."""
+    jobs = [_asked_job(row, asked) for row in rows]
+    since = asked.now - GROUP_RESTS
+    resting = [job for job in jobs if job.is_analysis and job.status in WAITING and job.state_changed_at <= since]
+    if not resting:
+        return jobs
+    moved = await SQL.rows(
+        connection, "moves_of_groups", task_ids=[job.task_id for job in resting],
+        chunk_ids=[job.chunk_id for job in resting], queues=[job.queue_name for job in resting], since=since,
+    )  # fmt: skip
+    moved_at = {(row["task_id"], row["chunk_id"], row["queue"]): row["moved_at"] for row in moved}
+    return [replace(job, group_moved_at=moved_at.get((job.task_id, job.chunk_id, job.queue_name))) for job in jobs]
+
+
+def _asked_job(row: asyncpg.Record, asked: FactsAsked) -> WatchedJob:
+    """A job with everything that rules ask about it alone."""
     return replace(
-        _job_facts(row, queues),
+        _job_facts(row, asked.queues),
+        is_bound=row["is_bound"],
+        came_back_until=None if row["taken_at"] is None else row["taken_at"] + asked.came_back,
+        working_group=row["working_group"],
         stays=row["stays"],
         vo=row["vo"],
         job_type=row["job_type"],
@@ -176,6 +215,8 @@ def _job_facts(row: asyncpg.Record, queues: Mapping[str, WatchedQueue]) -> Watch
         heartbeat_at=row["heartbeat_at"],
         priority=row["current_priority"],
         label=row["prod_source_label"],
+        task_id=row["task_id"],
+        chunk_id=row["chunk_id"],
         queue_name=name,
         queue=queues.get(name, _UNKNOWN_QUEUE),
     )

@@ -21,7 +21,7 @@ SELECT max(seen_at) FROM dispatch_replicas;
 -- Jobs whose deadline has come, the earliest first, with what time-out rules ask about them. Index jobs_deadline.
 WITH due AS MATERIALIZED (
     SELECT job_id FROM jobs WHERE deadline_at < :before::timestamptz ORDER BY deadline_at, job_id LIMIT :most::int)
-SELECT f.* FROM due CROSS JOIN LATERAL orrery_asked_of_job(due.job_id, :merges_before, :es_priority) f;
+SELECT f.* FROM due CROSS JOIN LATERAL orrery_asked_of_job(due.job_id, :merges_before, :es_priority, :back_since) f;
 
 -- name: concerned_jobs
 -- Of the next jobs by id, the first of those in some states or at some queues, with what time-out rules ask about them.
@@ -31,7 +31,7 @@ WITH next AS MATERIALIZED (
        AND deadline_at IS NOT NULL
        AND (status = ANY(:states::text[]) OR coalesce(queue, :no_queue) = ANY(:queues::text[]))
      ORDER BY job_id LIMIT :most::int)
-SELECT f.* FROM next CROSS JOIN LATERAL orrery_asked_of_job(next.job_id, :merges_before, :es_priority) f
+SELECT f.* FROM next CROSS JOIN LATERAL orrery_asked_of_job(next.job_id, :merges_before, :es_priority, :back_since) f
  ORDER BY f.job_id;
 
 -- name: upto_job
@@ -100,26 +100,33 @@ WITH wanted AS (
     SELECT * FROM unnest(:queues::text[], :gshares::text[], :n_jobs::int[]) AS w (queue, gshare, n_jobs)
 ), ranked AS (
     SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-           j.prod_source_label, j.queue, j.gshare, w.n_jobs,
+           j.prod_source_label, j.queue, j.gshare, j.task_id, j.chunk_id, w.n_jobs,
            row_number() OVER (PARTITION BY j.queue, j.gshare ORDER BY j.creation_time, j.job_id) AS place
       FROM jobs j JOIN wanted w ON w.queue = j.queue AND w.gshare = j.gshare
       JOIN tasks t ON t.task_id = j.task_id
-     WHERE j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
-       AND (coalesce(t.site, '') = '' OR t.site LIKE '%,%') AND NOT t.split_rule ? 'disableReassign'
+     WHERE j.status = ANY(:waiting::text[]) AND NOT orrery_is_bound(j.job_type, t.site)
+       AND NOT t.split_rule ? 'disableReassign'
        AND NOT EXISTS (SELECT FROM work_queues r WHERE r.queue_id = t.work_queue_id AND r.queue_function = 'Resource')
-       -- counted job by job: a join could read the whole archive
-       AND 0 = (
-           SELECT count(*) FROM job_retry_history h
-             JOIN (SELECT job_id, queue, error_source, error_code, end_time FROM jobs
-                   UNION ALL
-                   -- archived after it ended: only the partitions since then are opened
-                   SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive
-                    WHERE archived_at > orrery_now() - make_interval(secs => :again_s)) o
-               ON o.job_id = h.old_job_id
-            WHERE h.new_job_id = j.job_id AND o.queue = j.queue AND o.error_source = 'watchdog'
-              AND o.error_code = :error_code AND o.end_time > orrery_now() - make_interval(secs => :again_s))
+       AND orrery_taken_from(j.queue, j.job_id, ARRAY[:error_code::int],
+                             orrery_now() - make_interval(secs => :again_s)) IS NULL
 )
 SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
+
+-- name: moves_of_groups
+-- When jobs that were made together for a queue last went on, of each group in which one did since then.
+SELECT task_id, chunk_id, queue, moved_at FROM orrery_groups_moved(:task_ids, :chunk_ids, :queues, :since);
+
+-- name: jobs_of_groups
+-- Jobs that wait and were made together for a queue, but for those that stay; builds come last. Index jobs_task.
+WITH asked AS MATERIALIZED (
+    SELECT DISTINCT * FROM unnest(:task_ids::bigint[], :chunk_ids::bigint[], :queues::text[]) AS a (task_id, chunk_id, queue)
+)
+SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+       j.prod_source_label, j.queue, j.task_id, j.chunk_id, j.job_type
+  FROM jobs j JOIN asked USING (task_id, chunk_id, queue)
+ WHERE j.task_id = ANY(:task_ids::bigint[]) AND j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
+   AND orrery_taken_from(j.queue, j.job_id, :codes::int[], :back_since) IS NULL
+ ORDER BY j.job_type = 'build', j.job_id LIMIT :most::int;
 
 -- name: expire_jobs
 -- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them. What a lost job

@@ -95,13 +95,51 @@ CREATE FUNCTION orrery_report_waits(of_task bigint, of_job bigint) RETURNS boole
                       AND d.routing_key IN ('outputs.produced.v1', 'outputs.registered.v1'))
 $$;
 
+-- Whether the work of a job could go to no other queue: it merges what was made there, or its task names one queue.
+CREATE FUNCTION orrery_is_bound(job_type text, site text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT job_type = 'merge' OR coalesce(site, '') <> '' AND site NOT LIKE '%,%'
+$$;
+
+-- When the work of a waiting job was last taken, as these codes say, from the queue where it is again; NULL: not since then.
+CREATE FUNCTION orrery_taken_from(its_queue text, waiting bigint, codes int[], since timestamptz)
+RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT max(o.end_time) FROM job_retry_history h
+      JOIN (SELECT job_id, queue, error_source, error_code, end_time FROM jobs
+            UNION ALL
+            -- archived after it ended: only the partitions since then are opened
+            SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive WHERE archived_at > since) o
+        ON o.job_id = h.old_job_id
+     WHERE h.new_job_id = waiting AND o.queue = its_queue AND o.error_source = 'watchdog'
+       AND o.error_code = ANY(codes) AND o.end_time > since
+$$;
+
+-- When one of the jobs that were made together for a queue last went on, of each of these groups in which one did since
+-- then. Those that were taken away, failed or are with a pilot that prepares did not. Indexes jobs_task, jobs_archive_task.
+CREATE FUNCTION orrery_groups_moved(tasks bigint[], chunks bigint[], queues text[], since timestamptz)
+RETURNS TABLE (task_id bigint, chunk_id bigint, queue text, moved_at timestamptz) LANGUAGE sql STABLE AS $$
+    WITH asked AS MATERIALIZED (
+        SELECT DISTINCT a.task_id, a.chunk_id, a.queue FROM unnest(tasks, chunks, queues) AS a (task_id, chunk_id, queue)
+    ), moved AS (
+        SELECT j.task_id, j.chunk_id, j.queue, j.state_change_time FROM jobs j
+         WHERE j.task_id = ANY(tasks) AND j.status NOT IN ('closed', 'failed', 'starting')
+           AND j.state_change_time > since
+        UNION ALL
+        SELECT j.task_id, j.chunk_id, j.queue, j.state_change_time FROM jobs_archive j
+         WHERE j.task_id = ANY(tasks) AND j.status NOT IN ('closed', 'failed') AND j.archived_at > since
+           AND j.state_change_time > since)
+    SELECT m.task_id, m.chunk_id, m.queue, max(m.state_change_time)
+      FROM moved m JOIN asked USING (task_id, chunk_id, queue) GROUP BY 1, 2, 3
+$$;
+
 -- What time-out rules ask about a live job; what no rule asks in its state is not looked up. `merges_before`: whoever wrote
--- the input of a merge job and changed since then may still wait for it.
-CREATE FUNCTION orrery_asked_of_job(asked bigint, merges_before timestamptz, es_priority int)
+-- the input of a merge job and changed since then may still wait for it. `back_since`: work that was taken from the queue
+-- since then by rebrokerage (codes 105, 130) and came back is told, with the time when it was.
+CREATE FUNCTION orrery_asked_of_job(asked bigint, merges_before timestamptz, es_priority int, back_since timestamptz)
 RETURNS TABLE (job_id bigint, status text, creation_time timestamptz, state_change_time timestamptz,
                heartbeat_at timestamptz, current_priority int, prod_source_label text, queue text, job_type text, vo text,
                deadline_at timestamptz, stays boolean, own_stage_out boolean, producers_gone boolean,
-               report_waits boolean, in_job_set boolean)
+               report_waits boolean, in_job_set boolean, task_id bigint, chunk_id bigint, working_group text,
+               is_bound boolean, taken_at timestamptz)
 LANGUAGE sql STABLE AS $$
     SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
            j.prod_source_label, j.queue, j.job_type, coalesce(t.vo, ''), j.deadline_at,
@@ -114,6 +152,10 @@ LANGUAGE sql STABLE AS $$
            j.status IN ('starting', 'running') AND EXISTS (
                SELECT FROM job_set_jobs m
                 WHERE m.job_id = j.job_id AND m.sub_status IS NULL
-                  AND (m.role = 'merge' OR m.role = 'consumer' AND j.current_priority >= es_priority))
+                  AND (m.role = 'merge' OR m.role = 'consumer' AND j.current_priority >= es_priority)),
+           j.task_id, j.chunk_id, coalesce(t.working_group, ''), orrery_is_bound(j.job_type, t.site),
+           CASE WHEN j.status IN ('defined', 'assigned', 'activated', 'starting')
+                     AND orrery_is_analysis(NULL, j.prod_source_label)
+                THEN orrery_taken_from(j.queue, j.job_id, '{105,130}', back_since) END
       FROM jobs j LEFT JOIN tasks t USING (task_id) WHERE j.job_id = asked
 $$;

@@ -96,6 +96,7 @@ async def test_an_added_rule_ends_jobs_of_its_vo_just_after_its_limit(
     await rows.job(connection, others, **since)
     await rows.job(connection, task, **{**since, "current_priority": 499})
     await rows.job(connection, task, **since, prod_source_label="user")
+    await stage.set("ANALY_TIMEOUT", 0.0, component="rebroker", app="pandaserver")
     await seasoned(stage)
     assert await stage.run(stage.expiring.watch_jobs) == []
     stage.clock.now = START + timedelta(seconds=301)

@@ -280,7 +280,7 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
     now = await populated.fetchval("SELECT orrery_now()")
     given = {
         "before": now - timedelta(days=1), "since": now - timedelta(minutes=2), "marked": [], "most": 500,
-        "merges_before": now, "es_priority": 900,
+        "merges_before": now, "es_priority": 900, "back_since": now - timedelta(hours=6),
     }  # fmt: skip
     asked = [(DUE, name) for name in ("due_jobs", "forget_waiting")]
     asked += [(SWEEPS, name) for name in ("unmerged_jobs", "moved_jobs", "resumed_tasks", "leaving_tasks")]
@@ -295,6 +295,19 @@ async def test_of_what_is_due_the_watchdog_reads_each_row_once(populated: asyncp
     from services.watchdog.store.due import SQL as DUE
 
     now = await populated.fetchval("SELECT orrery_now()")
-    given = {"before": now, "most": 100, "merges_before": now, "es_priority": 900}
+    given = {"before": now, "most": 100, "merges_before": now, "es_priority": 900, "back_since": now}
     n_rows = await rows_read(populated, DUE.text("due_jobs"), tuple(map(given.get, DUE.parameters("due_jobs"))))
     assert 100 <= n_rows <= 100 * 4, "the index, the job, its task"
+
+
+async def test_of_groups_that_wait_the_jobs_of_their_tasks_are_read_alone(populated: asyncpg.Connection) -> None:
+    from services.watchdog.store.due import SQL as DUE
+
+    now = await populated.fetchval("SELECT orrery_now()")
+    given = {
+        "task_ids": [77, 77, 78], "chunk_ids": [0, 1, 0], "queues": ["Q1", "Q2", "Q3"], "since": now, "most": 500,
+        "waiting": ["activated"], "codes": [105], "back_since": now - timedelta(hours=6),
+    }  # fmt: skip
+    for name in ("moves_of_groups", "jobs_of_groups"):
+        n_rows = await rows_read(populated, DUE.text(name), tuple(map(given.get, DUE.parameters(name))))
+        assert n_rows <= 3 * 2 * 20, f"{name} reads {n_rows} rows of two tasks with 20 jobs each"

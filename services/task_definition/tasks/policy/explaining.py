@@ -81,6 +81,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
     lines += ["  " + line for line in failure_lines(found["failures"])]
+    lines += ["  " + taken_back_line(one) for one in found.get("taken_back", ())]
     lines += ["  " + line for name in ("fatal_ranges", "refused_ranges") for line in found.get(name, ())]
     lines += [f"  {rule_line(one, one['n_jobs'])}" for one in found.get("retry_rules", ())]
     lines += history_lines(found["history"])
@@ -182,6 +183,14 @@ def failure_lines(failures: Sequence[Facts]) -> list[str]:
         f"{one['error_code'] or ''}{', for example:' * (one['n_texts'] > 1)} {one['error_dialog'] or ''}".rstrip()
         for one in failures
     ]
+
+
+def taken_back_line(one: Facts) -> str:
+    """Why jobs were taken back before they ran; that costs their owner no attempt."""
+    return (
+        f"{one['n_jobs']} job{'s' * (one['n_jobs'] != 1)} taken back before they ran, last at "
+        f"{moment(one['last_at'])}: {one['error_source']} {one['error_code']}: {one['error_dialog']}"
+    )
 
 
 def rule_line(ruled: Facts, n_jobs: int) -> str:

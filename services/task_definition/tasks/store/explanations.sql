@@ -146,6 +146,18 @@ SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, e
        sum(n_jobs)::bigint AS n_jobs, count(*) AS n_texts
   FROM kinds GROUP BY error_source, error_code, kind ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5;
 
+-- name: taken_back_of_task
+-- Why the system took jobs back before they ran, the most frequent cause first: their input is made into others. At most so
+-- many are looked at (NULL: all). Indexes jobs_task, jobs_archive_task.
+-- told by: DETAILS
+SELECT error_source, error_code, error_dialog, count(*) AS n_jobs, max(end_time) AS last_at FROM (
+        (SELECT error_source, error_code, left(error_dialog, 300) AS error_dialog, end_time FROM jobs
+          WHERE task_id = :task_id AND status = 'closed' LIMIT :count_to::int)
+        UNION ALL
+        SELECT error_source, error_code, left(error_dialog, 300), end_time
+          FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], ARRAY['closed'], :count_to::int)) j
+ WHERE error_source = 'watchdog' GROUP BY 1, 2, 3 ORDER BY count(*) DESC, error_code, error_dialog LIMIT 5;
+
 -- name: job_facts
 -- A job, live or archived, and its task's owner and VO.
 -- told by: DETAILS
@@ -166,8 +178,12 @@ LIMIT 1) found LEFT JOIN tasks t USING (task_id);
 -- What time-out rules ask about a live job beside its row, and what time it is.
 -- told by: DETAILS
 SELECT orrery_now() AS now, (SELECT grace_until FROM watch_runs WHERE watch = 'jobs') AS grace_until,
-       stays, own_stage_out, producers_gone, report_waits, in_job_set
-  FROM orrery_asked_of_job(:job_id, orrery_now(), :es_priority);
+       stays, own_stage_out, producers_gone, report_waits, in_job_set, working_group, is_bound,
+       taken_at + make_interval(secs => :back_s) AS came_back_until,
+       (SELECT moved_at FROM orrery_groups_moved(ARRAY[f.task_id], ARRAY[f.chunk_id], ARRAY[f.queue],
+                                                 orrery_now() - make_interval(hours => 3))) AS group_moved_at
+  FROM orrery_asked_of_job(:job_id, orrery_now(), :es_priority,
+                           orrery_now() - make_interval(secs => :back_s)) f;
 
 -- name: history_of_job
 -- Changes of a job, alone or in a batch, the latest first. Indexes transition_log_entity, transition_log_batches.

@@ -1,0 +1,189 @@
+"""Analysis that waits is sent elsewhere with its group (JEDI: Job rebrokerage), just before and after each limit."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from services.task_definition.tasks.explaining import Explanation
+from shared.auth import Caller
+from shared.cache import NullCache
+from shared.events import JobsExpired
+from shared.snapshot import KnownGrid
+from tests import rows
+from tests.handlers.watchdog.conftest import START, Stage
+from tests.handlers.watchdog.test_job_watch import seasoned
+
+HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
+LIMIT = 12 * HOUR
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
+WAITING = ("defined", "assigned", "activated", "starting")
+
+
+async def task_of_user(connection: asyncpg.Connection, **values: Any) -> int:
+    return await rows.task(connection, **{"prod_source_label": "user", "task_type": "anal", **values})
+
+
+async def waiting(connection: asyncpg.Connection, task: int, age: timedelta, **values: Any) -> int:
+    """A job that came into its state so long ago."""
+    at = {"state_change_time": START - age, "creation_time": START - age, "heartbeat_at": START}
+    return await rows.job(
+        connection, task, **{"status": "activated", "prod_source_label": "user", "chunk_id": 7, **at, **values}
+    )
+
+
+async def queue(connection: asyncpg.Connection, name: str, **record: Any) -> None:
+    data = {"atlas_site": "S", "status": "online", "type": "unified", **record}
+    values = {"queue": name, "site": "S", "status": data["status"], "type": "unified", "data": data}
+    await rows.insert(connection, "queues", values)
+
+
+async def storage(connection: asyncpg.Connection, name: str, **record: Any) -> None:
+    data = {"site_name": "S", "type": "DATADISK", **record}
+    await rows.insert(connection, "storages", {"storage": name, "site": "S", "type": "DATADISK", "data": data})
+
+
+async def look(stage: Stage) -> list[JobsExpired]:
+    """The next look at jobs, with every deadline come."""
+    async with stage.database.read() as connection:
+        await rows.ask_again(connection)
+        await connection.execute("DELETE FROM watch_runs")
+    await seasoned(stage)
+    return [event for event in await stage.run(stage.expiring.watch_jobs) if isinstance(event, JobsExpired)]
+
+
+async def closed(stage: Stage) -> list[int]:
+    return sorted(number for event in await look(stage) for number in event.job_ids)
+
+
+async def test_a_group_goes_after_12_hours_whole_and_says_by_which_rule(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await task_of_user(connection)
+    group = [await waiting(connection, task, LIMIT, status="activated")]
+    group += [await waiting(connection, task, 3 * HOUR + MINUTE, status=status) for status in WAITING]
+    other_chunk = await waiting(connection, task, HOUR, chunk_id=8)
+    elsewhere = await waiting(connection, task, HOUR, queue="Q2")
+    assert await closed(stage) == []
+    stage.clock.forward(seconds=1)
+    (event,) = await look(stage)
+    assert event.job_ids == tuple(group)
+    assert event.reason == (
+        "activated for more than 12 h (analysis, none of its group went on for 3 h, its work may go elsewhere)"
+    )
+    found = await connection.fetchrow("SELECT status, error_source, error_code FROM jobs WHERE job_id = $1", group[1])
+    assert tuple(found) == ("closed", "watchdog", 105)
+    left = await connection.fetch("SELECT job_id FROM jobs WHERE status = 'activated' ORDER BY job_id")
+    assert [row["job_id"] for row in left] == [other_chunk, elsewhere]
+
+
+async def test_production_that_waits_as_long_stays(stage: Stage, connection: asyncpg.Connection) -> None:
+    await waiting(connection, await rows.task(connection), LIMIT + SECOND, prod_source_label="managed")
+    assert await closed(stage) == []
+
+
+async def test_builds_end_after_the_jobs_that_need_them(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await task_of_user(connection)
+    build = await waiting(connection, task, LIMIT + SECOND, job_type="build")
+    job = await waiting(connection, task, LIMIT)
+    assert [event.job_ids for event in await look(stage)] == [(job,), (build,)]
+
+
+@pytest.mark.parametrize(
+    ("status", "archived", "counts"),
+    [("running", False, True), ("finished", True, True), ("holding", False, True), ("closed", True, False),
+     ("failed", True, False), ("starting", False, False)],
+)  # fmt: skip
+async def test_a_group_of_which_one_went_on_within_3_hours_stays_until_then(
+    stage: Stage, connection: asyncpg.Connection, status: str, archived: bool, counts: bool
+) -> None:
+    task = await task_of_user(connection)
+    old = await waiting(connection, task, 2 * LIMIT)
+    values = {"status": status, "state_change_time": START - 3 * HOUR + SECOND, "prod_source_label": "user",
+              "chunk_id": 7, "heartbeat_at": START}  # fmt: skip
+    if archived:
+        await rows.archived_job(connection, task, archived_at=START - 3 * HOUR + 2 * SECOND, **values)
+    else:
+        await rows.job(connection, task, **values)
+    gone = await closed(stage)
+    assert (old in gone) == (not counts)
+    if counts:
+        stage.clock.forward(seconds=2)
+        assert old in await closed(stage)
+
+
+async def test_a_working_group_has_a_limit_of_its_own_and_0_is_off(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await stage.set("ANALY_TIMEOUT_phys", 6.0, component="rebroker", app="pandaserver")
+    await stage.set("ANALY_TIMEOUT", 0.0, component="rebroker", app="pandaserver")
+    own = await waiting(connection, await task_of_user(connection, working_group="phys"), 6 * HOUR)
+    await waiting(connection, await task_of_user(connection), 20 * HOUR)
+    assert await closed(stage) == []
+    stage.clock.forward(seconds=1)
+    assert await closed(stage) == [own]
+
+
+@pytest.mark.parametrize("status", ["offline", "test"])
+async def test_at_a_queue_that_is_closed_to_analysis_jobs_go_at_once(
+    stage: Stage, connection: asyncpg.Connection, status: str
+) -> None:
+    await queue(connection, "Q1", status=status)
+    task = await task_of_user(connection)
+    jobs = [await waiting(connection, task, SECOND, status=one) for one in WAITING]
+    await waiting(connection, task, SECOND, status="running")
+    await waiting(connection, await rows.task(connection), SECOND, prod_source_label="managed")
+    (event,) = [one for one in await look(stage) if set(one.job_ids) & set(jobs)]
+    assert event.job_ids == tuple(jobs)
+    assert "queue offline or test, or its storage blacklisted" in event.reason
+
+
+@pytest.mark.parametrize(
+    ("record", "goes"), [({}, False), ({"blacklisted_write": "Y"}, True), ({"blacklisted_read": "Y"}, True)]
+)
+async def test_at_a_queue_whose_storage_is_blacklisted_jobs_go_at_once(
+    stage: Stage, connection: asyncpg.Connection, record: dict[str, str], goes: bool
+) -> None:
+    await queue(connection, "Q1", astorages={"write_lan": ["S_DISK"], "read_lan": ["S_DISK"]})
+    await storage(connection, "S_DISK", **record)
+    job = await waiting(connection, await task_of_user(connection), SECOND)
+    assert await closed(stage) == ([job] if goes else [])
+
+
+async def test_work_that_came_back_or_has_nowhere_else_to_go_stays(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await queue(connection, "Q1", status="test")
+    task = await task_of_user(connection)
+    taken = {"status": "closed", "error_source": "watchdog", "error_code": 105, "end_time": START - 6 * HOUR + SECOND}
+    old = await rows.archived_job(connection, task, archived_at=START - HOUR, **taken)
+    new = await waiting(connection, task, MINUTE)
+    history = {"task_id": task, "old_job_id": old, "new_job_id": new}
+    await rows.insert(connection, "job_retry_history", history)
+    await waiting(connection, await task_of_user(connection, site="Q1"), MINUTE)
+    await waiting(connection, await task_of_user(connection, split_rule={"disableReassign": True}), MINUTE)
+    several = await waiting(connection, await task_of_user(connection, site="Q1,Q2"), MINUTE)
+    assert await closed(stage) == [several]
+    assert await stage.value("SELECT deadline_at FROM jobs WHERE job_id = $1", new) == START + SECOND
+    stage.clock.forward(seconds=1)
+    assert await closed(stage) == [new], "six hours after it was taken it may go once more"
+
+
+async def test_explain_says_when_it_goes_and_why_it_went(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await task_of_user(connection)
+    job = await waiting(connection, task, LIMIT)
+    await connection.execute("SET orrery.now = '2026-03-01 12:00:00+00'")
+    explanation = Explanation(KnownGrid(NullCache()), stage.parameters)
+    before = await explanation.job(connection, job, OPERATOR)
+    assert before is not None and before["time_out"]["rule"] == "analysis_waits"
+    assert before["time_out"]["at"] == START
+    stage.clock.forward(seconds=1)
+    assert await closed(stage) == [job]
+    told = await explanation.task(connection, task, OPERATOR)
+    assert told is not None
+    assert (
+        "1 job taken back before they ran, last at 2026-03-01 12:00:01 UTC: watchdog 105: activated for" in told["text"]
+    )
