@@ -6,6 +6,7 @@ from services.task_definition.data.registering import Data
 from services.task_definition.tasks.commanding.commands import Commands
 from services.task_definition.tasks.completing import Completion
 from services.task_definition.tasks.defining.definition import Definition
+from services.task_definition.tasks.hastening import on_task_order_requested
 from services.task_definition.tasks.reclassifying import on_task_measured
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
@@ -14,6 +15,7 @@ from shared.events import (
     TaskCommandRequested,
     TaskCompleted,
     TaskMeasured,
+    TaskOrderRequested,
     TaskPrepared,
     TaskProgressed,
     TaskRegistered,
@@ -39,6 +41,7 @@ class Handlers:
             (TaskPrepared, self._completion.on_task_prepared),
             (TaskCompleted, self._commands.on_task_completed),
             (TaskCommandRequested, self._commands.on_task_command_requested),
+            (TaskOrderRequested, on_task_order_requested),
             (OutputsProduced, self._data.on_outputs_produced),
             (TransfersRequested, self._data.on_transfers_requested),
         ]

@@ -1,8 +1,8 @@
 """Watchdog: everything that happens because time passed, or because it need not.
 
 Consumes: tasks.woken (waiting tasks go on before their time); receives config.changed. Emits: jobs.expired;
-task.released, task.completed (exhausted), task.command_requested; and, in the reconciling sweep, again the events of
-rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came from | exhausted and
+task.released, task.completed (exhausted), task.command_requested, task.order_requested; and, in the reconciling sweep,
+again the events of rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came from | exhausted and
 throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
 `throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules and retention_*.
 
@@ -11,6 +11,7 @@ throttled of tasks; failed and closed of jobs whose time is over or whose queue 
 `handlers`    tasks whose time has come or is over, what is said again
 `expiring`    jobs whose time is over, and those of queues that have too many
 `sweeping`    events that seem to be lost, said again
+`hurrying`    analysis that is nearly done, sent to Express Analysis
 `pausing`     production of which too many jobs fail, analysis of which too much runs or is moved
 `retaining`   what is older than a rule of retention says, dropped
 `diagnosing`  the condition of the system: what is away, stuck, slow and large

@@ -8,6 +8,7 @@ from services.watchdog.acting import Action, ActionMetrics, Actions
 from services.watchdog.api.system import web_application
 from services.watchdog.expiring import ExpiringJobs
 from services.watchdog.handlers import Watchdog
+from services.watchdog.hurrying import Hurrying
 from services.watchdog.policy.retention import RULES
 from services.watchdog.retaining import Retaining, RetentionMetrics
 from services.watchdog.sweeping import SWEEPS
@@ -17,7 +18,7 @@ from shared.runtime.service import Context, Service, with_parameters
 from shared.snapshot import KnownGrid
 
 
-def actions_of(parameters: Parameters, jobs: ExpiringJobs, watchdog: Watchdog, retaining: Retaining) -> list[Action]:
+def actions_of(jobs: ExpiringJobs, watchdog: Watchdog, hurrying: Hurrying, retaining: Retaining) -> list[Action]:
     """Every action: its name in `watch_runs`, what it does, its period, its work."""
     return [
         Action("jobs", "asks time-out rules about jobs whose deadline has come", lambda every: every.jobs_period_s,
@@ -28,6 +29,8 @@ def actions_of(parameters: Parameters, jobs: ExpiringJobs, watchdog: Watchdog, r
                watchdog.watch_tasks),
         Action("attempts", "pauses tasks that fail again and again, and lets them go on",
                lambda every: every.throttle_period_s, watchdog.watch_attempts),
+        Action("nearly_done", "sends analysis that is nearly done to Express Analysis",
+               lambda every: every.nearly_done_period_s, hurrying.watch_nearly_done),
         Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep,
                dry_slices=len(SWEEPS)),
         Action("retention", "drops what is older than it may be", lambda every: every.retention_period_s,
@@ -44,7 +47,7 @@ def _made(parameters: Parameters, grid: KnownGrid, registry: CollectorRegistry) 
     watchdog = Watchdog(parameters, grid, swept)
     retaining = Retaining(parameters, RetentionMetrics.of(registry))
     jobs = ExpiringJobs(parameters, grid, expired, skipped)
-    return watchdog, actions_of(parameters, jobs, watchdog, retaining)
+    return watchdog, actions_of(jobs, watchdog, Hurrying(parameters), retaining)
 
 
 def build(context: Context) -> Service:

@@ -51,6 +51,9 @@ class Periods:
     throttle_attempts: int = set_by(
         Parameter(COMPONENT, "THROTTLE_EVERY_ATTEMPTS", 5.0, "attempts", "that throttle a task; 0: never"), int
     )
+    nearly_done_period_s: float = set_by(
+        _every("NEARLY_DONE_PERIOD_S", 300.0, "between looks at analysis of class S"), float
+    )
     remind_again_s: float = set_by(_every("REMIND_AGAIN_S", 600.0, "between two reminders of the same task", 1), float)
     sweep_period_s: float = set_by(_every("SWEEP_PERIOD_S", 20.0, "between looks for work whose event was lost"), float)
     retention_period_s: float = set_by(

@@ -68,6 +68,19 @@ class TaskCommandRequested(TaskEvent):
     requested_by: str
 
 
+class TaskOrderRequested(TaskEvent):
+    """Another service asks that the task goes before others: nearly done, late, or left by jumbo jobs.
+
+    What is None stays as it is; a priority only rises.
+    """
+
+    priority: int | None = None
+    gshare: str | None = None
+    max_walltime_h: int | None = None
+    reason: str
+    requested_by: str
+
+
 class TaskCommanded(TaskEvent):
     """A command was accepted and its first transition made: kill, finish, retry, pause, resume, ..."""
 

@@ -11,19 +11,10 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from shared.brokerage.usage import (
-    CLASSIFIED_SHARES,
-    WAITS_KEPT,
-    OwnUsage,
-    QueueUsage,
-    ShareCounts,
-    Usage,
-    level_1_of_shares,
-    percent_of_shares,
-    queue_usages,
-)
+from shared.brokerage.usage import WAITS_KEPT, OwnUsage, Usage, level_1_of_shares, percent_of_shares
 from shared.db.queries import Queries
 from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, UserUsage
+from shared.snapshot.use_of_queues import use_of_queues
 
 PAST_READ_AGAIN = timedelta(hours=1)
 READ_ALL_EVERY = timedelta(minutes=10)
@@ -72,25 +63,13 @@ class UsageSnapshot:
     async def _read(self, connection: asyncpg.Connection, changed: list[str] | None) -> Usage:
         known, now = self._usage, await SQL.value(connection, "now")
         if known is None or changed is None or self._read_all_at is None or now - self._read_all_at >= READ_ALL_EVERY:
-            everything = await _queues(connection, None, now - WAITS_KEPT)
+            everything = await use_of_queues(connection, None, now - WAITS_KEPT)
             self._read_all_at = now
             return Usage(everything)
         if not changed:
             return known
         since = now.replace(minute=0, second=0, microsecond=0) - PAST_READ_AGAIN
-        return known.updated(changed, await _queues(connection, changed, since), since, now)
-
-
-async def _queues(connection: asyncpg.Connection, queues: list[str] | None, since: datetime) -> dict[str, QueueUsage]:
-    counts = {
-        (row["queue"], row["vo"], row["gshare"]): ShareCounts(*tuple(row)[3:])
-        for row in await SQL.rows(connection, "counts_of_shares", queues=queues)
-    }
-    starts = [tuple(row) for row in await SQL.rows(connection, "starts", queues=queues, since=since)]
-    gshares = sorted(CLASSIFIED_SHARES)
-    waits = [tuple(row) for row in await SQL.rows(connection, "waits", queues=queues, gshares=gshares, since=since)]
-    waiting = [tuple(row) for row in await SQL.rows(connection, "waiting_merge_jobs", queues=queues)]
-    return queue_usages(counts, starts, waits, waiting)
+        return known.updated(changed, await use_of_queues(connection, changed, since), since, now)
 
 
 async def read_own(

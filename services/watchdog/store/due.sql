@@ -262,6 +262,25 @@ UPDATE tasks t SET frozen_time = NULL
  WHERE t.task_id = c.task_id AND t.frozen_time < c.ended_at
    AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending');
 
+-- name: nearly_done
+-- Live analysis of a share of which so much is processed, with its files. Index tasks_progress.
+SELECT t.task_id, t.user_name, coalesce(t.vo, '') AS vo, t.split_rule, d.n_files, d.n_finished
+  FROM tasks t
+  CROSS JOIN LATERAL (
+       SELECT coalesce(sum(n_files), 0)::bigint AS n_files, coalesce(sum(n_files_finished), 0)::bigint AS n_finished
+         FROM task_datasets
+        WHERE task_id = t.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input', 'pp_input')) d
+ WHERE t.gshare = :gshare AND t.progress >= :least_percent::int AND t.task_id > :after::bigint
+   AND t.status IN ('scouting', 'scouted', 'running', 'pending', 'throttled')
+   AND orrery_is_analysis(t.task_type, t.prod_source_label)
+ ORDER BY t.task_id
+ LIMIT :most::int;
+
+-- name: running_cores_of_user
+-- Running cores of a user of a VO in these shares, by queue. Index queue_statistics_user.
+SELECT queue, sum(n_cores)::bigint AS n_cores FROM orrery_jobs_of_account(:user_name::text, :vo::text)
+ WHERE status = 'running' AND gshare = ANY(:gshares::text[]) GROUP BY queue;
+
 -- name: throttle_candidates
 -- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No
 -- number says that the task is never throttled (noThrottle).

@@ -12,7 +12,7 @@ from services.task_definition.tasks.policy.hastening import express_share, is_ne
 from services.task_definition.tasks.policy.shares import ShareNode
 from services.watchdog.checking.run import run_checks
 from shared.db import Database
-from shared.events import Event, TaskCommanded, TaskProgressed
+from shared.events import Event, TaskCommanded, TaskOrderRequested, TaskProgressed
 from shared.runtime.service import Service
 from shared.task.in_effect import rules_of
 from tests.handlers.events import deliver
@@ -120,3 +120,28 @@ async def test_analysis_and_children_of_parents_that_work_are_not_hurried(
     await put(database, parent, "finished")
     [told] = await progressed(database, service, child)
     assert told.task_id == child
+
+
+async def test_what_another_service_asks_for_is_done_told_and_only_raises(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    await shares(database, "MC", "Express Analysis")
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "running", nucleus="ALPHA")
+    ask = {"task_id": task_id, "reason": "class S: 9 of 10 files", "requested_by": "watchdog"}
+    share = TaskOrderRequested(gshare="Express Analysis", max_walltime_h=1, **ask)
+    told = await deliver(database, service, share)
+    assert list(told) == [TaskCommanded(task_id=task_id, command="change_share", status="running")]
+    assert (await task_row(database, task_id))["split_rule"]["maxWalltime"] == 1
+    assert await raised(database, task_id) == (500, 500, "Express Analysis")
+    found = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    assert ("priority 500, share MC -> priority 500, share Express Analysis by test: class S: 9 of 10 files") in found[
+        "text"
+    ]
+    for wrong in ({"gshare": "Nowhere"}, {"priority": 499}, {"priority": 500}):
+        assert await deliver(database, service, TaskOrderRequested(**wrong, **ask)) == ()
+    (higher,) = await deliver(database, service, TaskOrderRequested(priority=501, **ask))
+    assert isinstance(higher, TaskCommanded) and higher.command == "change_priority"
+    assert await raised(database, task_id) == (501, 500, "Express Analysis")
+    await put(database, task_id, "done")
+    assert await deliver(database, service, TaskOrderRequested(priority=900, **ask)) == ()

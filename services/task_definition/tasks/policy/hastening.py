@@ -45,6 +45,11 @@ def told(n_files: int, n_ended: int, live_jobs: int) -> str:
     )
 
 
+def is_leaf(nodes: Sequence[ShareNode], name: str) -> bool:
+    """Whether tasks may have this share."""
+    return any(node.name == name for node in nodes) and all(node.parent != name for node in nodes)
+
+
 def express_share(nodes: Sequence[ShareNode], vo: str) -> str | None:
     """The leaf Express, if there is one that takes tasks of the VO."""
     parents = {node.parent for node in nodes}

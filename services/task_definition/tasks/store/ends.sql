@@ -51,6 +51,10 @@ UPDATE tasks SET current_priority = greatest(current_priority, :priority), gshar
        modification_time = orrery_now()
  WHERE task_id = :task_id;
 
+-- name: change_rules
+-- Rules of a task that the system sets: its next jobs follow them.
+UPDATE tasks SET split_rule = split_rule || :rules::jsonb, modification_time = orrery_now() WHERE task_id = :task_id;
+
 -- name: close_dataset
 -- A dataset reaches its final state, with the files it has.
 UPDATE task_datasets

@@ -1,0 +1,67 @@
+"""Tasks that are to go before others: analysis that is nearly done."""
+
+from __future__ import annotations
+
+from services.watchdog.acting import Looked
+from services.watchdog.parameters import WatchLimits
+from services.watchdog.policy import express
+from services.watchdog.store import due as store
+from services.watchdog.sweeping import REQUESTED_BY
+from shared.brokerage.classes import TaskProgress
+from shared.brokerage.limits import AnalysisLimits
+from shared.brokerage.usage import EXPRESS_SHARE, USER_SHARE
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskOrderRequested
+from shared.snapshot.use_of_queues import classes_of_queues
+from shared.task.in_effect import rules_of
+
+SLICE = 500
+
+
+class Hurrying:
+    """Ask for another order of tasks. What it remembers is where its round is."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters, self._limits = parameters, WatchLimits(parameters)
+        self._after = 0
+
+    async def watch_nearly_done(self, work: UnitOfWork) -> Looked:
+        """Send a slice of the analysis that is of class S to Express Analysis."""
+        period_s = self._limits.periods.nearly_done_period_s
+        last = await store.start_run(work.connection, "nearly_done", period_s)
+        if last is None or EXPRESS_SHARE not in await store.share_names(work.connection):
+            return Looked()
+        limits = self._parameters.filled(AnalysisLimits)
+        rows = await store.SQL.rows(
+            work.connection, "nearly_done", gshare=USER_SHARE, after=self._after, most=SLICE,
+            least_percent=int(min(limits.progress_to_boost_a, limits.progress_to_boost_b)),
+        )  # fmt: skip
+        classes = await classes_of_queues(work.connection, work.now) if rows else {}
+        slots: dict[tuple[str, str], tuple[int, int]] = {}
+        n_asked = 0
+        for row in rows:
+            user = row["user_name"], row["vo"]
+            if user not in slots:
+                counts = await store.SQL.rows(
+                    work.connection, "running_cores_of_user", user_name=user[0], vo=user[1],
+                    gshares=[USER_SHARE, EXPRESS_SHARE],
+                )  # fmt: skip
+                slots[user] = express.slots_by_class([(one["queue"], one["n_cores"]) for one in counts], classes)
+            rules = rules_of(row["split_rule"])
+            progress = TaskProgress(row["n_files"], row["n_finished"], rules.n_files_per_job or 1)
+            reason = express.nearly_done(progress, slots[user], self._parameters.filled(AnalysisLimits, vo=row["vo"]))
+            if reason is not None:
+                walltime_h = express.walltime_h(rules.n_files_per_job, rules.n_events_per_job, rules.max_walltime_h)
+                work.emit(
+                    TaskOrderRequested(
+                        task_id=row["task_id"], gshare=EXPRESS_SHARE, max_walltime_h=walltime_h, reason=reason,
+                        requested_by=REQUESTED_BY,
+                    )
+                )  # fmt: skip
+                n_asked += 1
+        more = len(rows) >= SLICE
+        self._after = rows[-1]["task_id"] if more else 0
+        if more:
+            await store.give_back_turn(work.connection, "nearly_done", last.at)
+        return Looked(more, len(rows), n_asked)
