@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 from services.jumbo_watchdog.parameters import PERIOD_S
-from services.jumbo_watchdog.policy.switch import JumboLimits, decide
+from services.jumbo_watchdog.policy.switch import DISABLED, WAITING, JumboLimits, boosts, decide, kicks
 from services.jumbo_watchdog.store import tasks as store
 from shared.config.parameters import Parameters
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TaskJumboSwitched
+from shared.events import TaskJumboSwitched, TaskOrderRequested
 from shared.snapshot import KnownGrid
 
 log = logging.getLogger(__name__)
+#: what asks for priorities
+NAME = "jumbo-watchdog"
 
 
 class JumboWatchdog:
@@ -22,16 +26,32 @@ class JumboWatchdog:
         self._grid = grid
 
     async def switch(self, work: UnitOfWork) -> None:
-        """Every 10 min: jumbo jobs off where few events remain, on where most do."""
+        """Every 10 min: jumbo jobs off where few events remain, on where most do; why is kept with each task."""
         period_s = self._parameters.read(PERIOD_S)
         if await take_turn(work.connection, "jumbo", period_s) is None:
             return
-        tasks = {task.task_id: task for task in await store.event_service_tasks(work.connection)}
-        software = store.software_at_jumbo_queues(await self._grid.grid(work.connection))
-        for decision in decide(list(tasks.values()), software, self._parameters.filled(JumboLimits)):
-            await work.because(decision.reason)
-            if await store.switch(work.connection, tasks[decision.task_id], decision):
-                work.emit(TaskJumboSwitched(task_id=decision.task_id, enabled=decision.enable))
-                log.info(
-                    "task %s: jumbo jobs %s: %s", decision.task_id, "on" if decision.enable else "off", decision.reason
+        grid, limits = await self._grid.grid(work.connection), self._parameters.filled(JumboLimits)
+        tasks = {task.task_id: task for task in await store.event_service_tasks(work.connection, grid)}
+        decided = decide(list(tasks.values()), limits)
+        for one in decided.switches:
+            await work.because(one.reason)
+            if await store.switch(work.connection, tasks[one.task_id], one):
+                flag = WAITING if one.enable else DISABLED
+                tasks[one.task_id] = replace(tasks[one.task_id], use_jumbo=flag)
+                work.emit(TaskJumboSwitched(task_id=one.task_id, enabled=one.enable))
+                log.info("task %s: jumbo jobs %s", one.task_id, decided.reasons[one.task_id])
+        await store.note_reasons(work.connection, decided.reasons)
+        await self._kick(work, kicks(tasks.values()))
+        for boost in boosts(tasks.values(), limits):
+            work.emit(
+                TaskOrderRequested(
+                    task_id=boost.task_id, priority=boost.priority, reason=boost.reason, requested_by=NAME
                 )
+            )
+
+    async def _kick(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
+        """Have jumbo jobs made for tasks that lost theirs."""
+        await work.because("no jumbo job is left, and events are")
+        for task_id in await store.kick(work.connection, task_ids):
+            work.emit(TaskJumboSwitched(task_id=task_id, enabled=True))
+            log.info("task %s: jumbo jobs are looked at again, for none is left", task_id)

@@ -71,6 +71,7 @@ TASKS = Table(
         **_columns(_only(WD, TD), "num_throttled"),
         # W with the task, or on and off by the switcher; generation says what became of it
         **_columns(_only(TD, JW, JG), "use_jumbo"),
+        **_columns(_only(JW), "jumbo_reason"),
         **_columns(_only(JG), "co_jumbo_retry_at co_jumbo_after jumbo_queues"),
     },
 )

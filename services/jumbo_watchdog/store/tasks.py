@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import asyncpg
 
 from services.jumbo_watchdog.policy.switch import DISABLED, WAITING, JumboTask, Switch
+from shared.brokerage.software import Lack, SoftwareNeeds, lack_of, software_of_task
 from shared.db.queries import Queries
+from shared.model.architecture import InvalidArchitecture
 from shared.model.grid import Grid
 from shared.model.queue import QueueStatus
-from shared.model.software import QueueSoftware
 from shared.task.in_effect import rules_of
 
 SQL = Queries.beside(__file__)
 
 
-async def event_service_tasks(connection: asyncpg.Connection) -> list[JumboTask]:
-    """Active event-service tasks."""
-    return [task_of(row) for row in await SQL.rows(connection, "event_service_tasks")]
+async def event_service_tasks(connection: asyncpg.Connection, grid: Grid) -> list[JumboTask]:
+    """Read active event-service tasks, with whether a queue for jumbo jobs has their software."""
+    places: dict[SoftwareNeeds | None, bool] = {}
+    found = []
+    for row in await SQL.rows(connection, "event_service_tasks"):
+        needs = _needs(row)
+        if needs not in places:
+            places[needs] = needs is not None and has_place(grid, needs)
+        found.append(task_of(row, has_place=places[needs]))
+    return found
 
 
-def task_of(row: asyncpg.Record) -> JumboTask:
+def _needs(row: asyncpg.Record) -> SoftwareNeeds | None:
+    """What software a task asks for; None: nobody can read its architecture."""
+    try:
+        return software_of_task(dict(row), rules_of(row["split_rule"]))
+    except InvalidArchitecture:
+        return None
+
+
+def has_place(grid: Grid, needs: SoftwareNeeds) -> bool:
+    """Whether an online queue that runs jumbo jobs has the software, as brokerage sees it."""
+    return any(
+        lack_of(queue, grid.software, needs) is Lack.NOTHING
+        for queue in grid.queues.values()
+        if queue.status is QueueStatus.ONLINE and queue.runs_jumbo_jobs
+    )
+
+
+def task_of(row: asyncpg.Record, *, has_place: bool) -> JumboTask:
     """A row as the policy sees it: of its split rules those that no other one disables.
 
     Remaining are the events of input that has no ranges yet, and those of ranges that no job processed; the last range
@@ -31,8 +58,13 @@ def task_of(row: asyncpg.Record) -> JumboTask:
         use_jumbo=row["use_jumbo"],
         priority=row["current_priority"],
         remaining_events=row["events_without_range"] + row["n_ranges"] * (rules.events_per_range or 0),
-        software=row["trans_uses"] or "",
+        has_place=has_place,
+        status=row["status"],
         site=row["site"],
+        total_events=row["total_events"],
+        files_left=row["files_left"],
+        n_active_jumbo_jobs=row["n_active_jumbo_jobs"],
+        ready_ranges=row["ready_ranges"],
         in_file_positions=rules.numbers_within_files,
         files_per_job=rules.n_files_per_job or 0,
         events_per_job=rules.n_events_per_job or 0,
@@ -40,24 +72,14 @@ def task_of(row: asyncpg.Record) -> JumboTask:
     )
 
 
-def software_at_jumbo_queues(grid: Grid) -> set[str]:
-    """Releases at online queues that run jumbo jobs; "" stands for tasks that need none.
-
-    Each stands as `PROJECT-RELEASE`, `PROJECT/RELEASE` and RELEASE.
-    """
-    found: set[str] = set()
-    for name, queue in grid.queues.items():
-        if queue.status is QueueStatus.ONLINE and queue.runs_jumbo_jobs:
-            found |= {""} | _releases(grid.software.get(name, QueueSoftware()))
-    return found
+async def note_reasons(connection: asyncpg.Connection, reasons: Mapping[int, str]) -> None:
+    """Keep why each task has jumbo jobs or not, where that is another reason than before."""
+    await SQL.run(connection, "note_reasons", task_ids=list(reasons), reasons=list(reasons.values()))
 
 
-def _releases(software: QueueSoftware) -> set[str]:
-    names: set[str] = set()
-    for tag in software.tags:
-        if tag.release:
-            names |= {tag.release, f"{tag.project}-{tag.release}", f"{tag.project}/{tag.release}"}
-    return names
+async def kick(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[int]:
+    """Say of these tasks that they lack jumbo jobs; which were as they were judged."""
+    return [row["task_id"] for row in await SQL.rows(connection, "kick", task_ids=list(task_ids))]
 
 
 async def switch(connection: asyncpg.Connection, task: JumboTask, decision: Switch) -> bool:

@@ -126,6 +126,7 @@ CREATE TABLE tasks (
     -- Event service
     event_service smallint NOT NULL DEFAULT 0, -- 1: jobs process ranges of events; 3: jobs are cloned; 0: neither
     use_jumbo char(1),                         -- jumbo jobs: W waiting for the first, D disabled, ...; NULL: none
+    jumbo_reason text,                         -- why it has jumbo jobs or not, as it was last looked at
     jumbo_queues jsonb,                        -- queues that passed every filter: [[queue, resource type]]
     co_jumbo_retry_at timestamptz,             -- when queues are asked again for job sets that wait for co-jumbo jobs
     co_jumbo_after bigint NOT NULL DEFAULT 0,  -- the last job set for which they were asked in this round; 0: none
@@ -169,6 +170,9 @@ CREATE INDEX tasks_of_work_queues ON tasks (work_queue_id, current_priority DESC
 -- Tasks of a share that are nearly done: they may get another share.
 CREATE INDEX tasks_progress ON tasks (gshare, progress)
     WHERE status IN ('scouting', 'scouted', 'running', 'pending', 'throttled');
+-- Event-service tasks of which jumbo jobs may be switched.
+CREATE INDEX tasks_event_service ON tasks (task_id)
+    WHERE event_service = 1 AND status IN ('ready', 'pending', 'scouting', 'scouted', 'running', 'throttled');
 CREATE INDEX tasks_co_jumbo_retry ON tasks (co_jumbo_retry_at)
     WHERE co_jumbo_retry_at IS NOT NULL AND status IN ('ready', 'scouting', 'running');
 

@@ -9,11 +9,15 @@ import orjson
 import pytest
 
 from services.jumbo_watchdog.handlers import JumboWatchdog
+from services.task_definition.tasks.explaining import Explanation
+from shared.auth import Caller
 from shared.cache import NullCache
 from shared.config.parameters import Parameters
 from shared.db import Database
 from shared.snapshot import KnownGrid
 from tests import rows
+
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 
 
 @pytest.fixture
@@ -29,11 +33,19 @@ async def jumbo_database(database_url: str, clock: list[datetime]):
 
 
 async def add_jumbo_queue(connection: asyncpg.Connection) -> None:
-    record = {"atlas_site": "S", "status": "online", "type": "production", "catchall": "useJumboJobs"}
+    record = {
+        "atlas_site": "S",
+        "status": "online",
+        "type": "production",
+        "catchall": "useJumboJobs",
+        "releases": ["AUTO"],
+    }
     await rows.insert(
         connection, "queues", {"queue": "J", "site": "S", "status": "online", "type": "production", "data": record}
     )
-    software = {"tags": [{"project": "Athena", "release": "22.0.1"}]}
+    software = {"tags": [{"cmtconfig": "", "container_name": "", "project": "Athena", "release": "22.0.1",
+                          "sources": [], "tags": "x"}], "architectures": [], "cmtconfigs": [], "containers": [],
+                "cvmfs": ["atlas"]}  # fmt: skip
     await rows.insert(connection, "software_map", {"queue": "J", "data": software})
 
 
@@ -67,7 +79,8 @@ async def test_the_largest_task_is_enabled_and_disabled_when_few_events_remain(
         await rows.change(connection, "UPDATE task_datasets SET n_events_used = 1950000 WHERE task_id = $1", large)
         assert await run(jumbo_database) == []  # not yet its turn
         clock[0] += timedelta(minutes=10)
-        off, on = await run(jumbo_database)
+        off, on, order = await run(jumbo_database)
+        assert (order["task_id"], order["priority"]) == (large, 900), "97.5 % of its events are processed"
         assert (off["task_id"], off["enabled"], on["task_id"], on["enabled"]) == (large, False, small, True)
         verbs = await connection.fetch("SELECT verb FROM audit_log ORDER BY audit_id")
         assert [row["verb"] for row in verbs] == ["enable jumbo", "disable jumbo", "enable jumbo"]
@@ -97,6 +110,7 @@ async def test_events_remain_until_a_job_processed_them_although_their_files_cou
                "n_ranges": n_ready + n_processing, "n_consumers": 1, "serials": {}, "queues": [], "n_ready": n_ready,
                "n_processing": n_processing}  # fmt: skip
         await rows.insert(connection, "job_sets", one)
+        await rows.job(connection, task, job_type="jumbo", status="running")
         await run(jumbo_database)
         assert await connection.fetchval("SELECT use_jumbo FROM tasks WHERE task_id = $1", task) == flag
 
@@ -123,3 +137,51 @@ async def test_the_files_of_a_job_are_those_of_the_split_rules_in_effect(
         await add_jumbo_queue(connection)
         await add_task(connection, 2_000_000, split_rule=rule)
     assert [event["enabled"] for event in await run(jumbo_database)] == [True] * enabled
+
+
+async def test_each_task_keeps_why_it_has_jumbo_jobs_or_not_and_explain_tells(jumbo_database: Database) -> None:
+    async with jumbo_database.read() as connection:
+        await add_jumbo_queue(connection)
+        large, small = await add_task(connection, 2_000_000), await add_task(connection, 900_000)
+        other = await add_task(connection, 2_000_000)
+        await rows.change(connection, "UPDATE tasks SET trans_uses = 'Athena-21.0.1' WHERE task_id = $1", other)
+        await run(jumbo_database)
+        told = {}
+        for task in (large, small, other):
+            found = await Explanation(KnownGrid(NullCache())).task(connection, task, OPERATOR)
+            assert found is not None
+            told[task] = next(line.strip() for line in found["text"].splitlines() if "  jumbo jobs " in line)
+    assert told == {
+        large: "jumbo jobs on: 2000000 events remain, the most of all eligible tasks; 0 of 1 tasks and 0 of 500000"
+        " events had jumbo jobs",
+        small: "jumbo jobs off: 900000 events remain, not more than the limit of 1000000",
+        other: "jumbo jobs off: no online queue that runs jumbo jobs has its software",
+    }
+
+
+async def test_a_task_without_a_live_jumbo_job_lacks_one_and_is_looked_at(jumbo_database: Database) -> None:
+    async with jumbo_database.read() as connection:
+        rule = {"nEventsPerWorker": 100, "nFilesPerJob": 1}
+        values = {"event_service": 1, "use_jumbo": "R", "split_rule": rule, "status": "pending"}
+        task, served = await rows.task(connection, **values), await rows.task(connection, **values)
+        for number, of in enumerate((task, served), 1):
+            await rows.dataset(connection, of, n_events=200_000, n_events_used=200_000)
+            one = {"job_set_id": number, "task_id": of, "chunk_id": 1, "status": "open", "kind": "normal",
+                   "n_files": 1, "n_ranges": 2000, "n_consumers": 1, "serials": {}, "queues": [], "n_ready": 2000,
+                   "n_processing": 0}  # fmt: skip
+            await rows.insert(connection, "job_sets", one)
+        await rows.job(connection, served, job_type="jumbo", status="running")
+        events = await run(jumbo_database)
+        assert [(one["task_id"], one["enabled"]) for one in events] == [(task, True)]
+        flags = await connection.fetch("SELECT use_jumbo FROM tasks ORDER BY task_id")
+        assert [row["use_jumbo"] for row in flags] == ["L", "R"]
+
+
+async def test_a_task_that_lost_its_jumbo_jobs_gets_the_priority_of_the_parameter(jumbo_database: Database) -> None:
+    async with jumbo_database.read() as connection:
+        rule = {"nEventsPerWorker": 100, "nFilesPerJob": 1}
+        task = await rows.task(connection, event_service=1, use_jumbo="R", split_rule=rule, current_priority=100)
+        await rows.dataset(connection, task, n_events=200_000, n_events_used=101_000, n_files=1000)
+        switched, order = await run(jumbo_database)
+    assert (switched["task_id"], switched["enabled"]) == (task, False)
+    assert (order["task_id"], order["priority"], order["reason"]) == (task, 500, "its jumbo jobs are off")

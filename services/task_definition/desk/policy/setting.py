@@ -20,10 +20,6 @@ _NO_CONVERSION = (
     "is not read by this version: no task is converted to the event service by itself; a task says so with "
     "esConvertible or esFraction"
 )
-_NO_BOOST = (
-    "is not read by this version: the priority of a task stays as it is when its jumbo jobs are switched on or off; "
-    "set-priority changes it"
-)
 _ALL_TASKS = "is not read by this version: what becomes of a task is told by events at once, for every task"
 #: parameters of PanDA that no service reads, by their key -> why
 REFUSED_SETTINGS = {
@@ -42,7 +38,6 @@ REFUSED_SETTINGS = {
         ),
         _ALL_TASKS,
     ),
-    **dict.fromkeys(("JUMBO_PROG_TO_BOOST", "JUMBO_MAX_FILES_TO_BOOST", "JUMBO_PRIO_DISABLED"), _NO_BOOST),
 }
 
 

@@ -72,6 +72,8 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     of_input = (f"  {one}" for one in (*meanwhile, *found.get("unused_input", ())))
     lines += ["  " + line for line in (*about, f"input: {counts(found['files'])}", *of_input)]
     lines.append(f"  jobs: {counts(found['jobs'], found.get('more_jobs', ()))}")
+    if task.get("jumbo_reason"):
+        lines.append(f"  jumbo jobs {task['jumbo_reason']}")
     generation = found.get("generation")
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))

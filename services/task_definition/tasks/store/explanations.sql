@@ -2,7 +2,8 @@
 -- What the explanation says of the task itself.
 -- told by: DETAILS
 SELECT task_id, task_name, user_name, vo, status, old_status, error_dialog, retry_at, nucleus, gshare, resource_type,
-       current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time
+       current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time,
+       jumbo_reason
   FROM tasks WHERE task_id = :task_id;
 
 -- name: unused_input
