@@ -6,17 +6,18 @@ again the events of rows whose event seems to be lost (`sweeping`). Owns: pendin
 throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
 `throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules and retention_*.
 
-============  =====================================================================================================
-`acting`      actions: name, period and work of each; what it found and did
-`handlers`    tasks whose time has come or is over, what is said again
-`expiring`    jobs whose time is over, and those of queues that have too many
-`sweeping`    events that seem to be lost, said again
-`hurrying`    analysis that is nearly done, sent to Express Analysis
-`pausing`     production of which too many jobs fail, analysis of which too much runs or is moved
-`retaining`   what is older than a rule of retention says, dropped
-`diagnosing`  the condition of the system: what is away, stuck, slow and large
-`checking`    the invariants, as SQL
-============  =====================================================================================================
+=============  ====================================================================================================
+`acting`       actions: name, period and work of each; what it found and did
+`handlers`     tasks whose time has come or is over, what is said again
+`expiring`     jobs whose time is over, and those of queues that have too many
+`sweeping`     events that seem to be lost, said again
+`hurrying`     analysis that is nearly done, sent to Express Analysis
+`withholding`  production whose input is beside busy queues alone
+`pausing`      production of which too many jobs fail, analysis of which too much runs or is moved
+`retaining`    what is older than a rule of retention says, dropped
+`diagnosing`   the condition of the system: what is away, stuck, slow and large
+`checking`     the invariants, as SQL
+=============  ====================================================================================================
 
 `policy/` has the tables: waits of tasks, thresholds of fast rebrokerage, the grace after an outage of our own, the
 rules of retention; what is wrong with time-out rules that a VO adds. The rules themselves are in `shared.timeouts`.

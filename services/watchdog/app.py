@@ -12,13 +12,16 @@ from services.watchdog.hurrying import Hurrying
 from services.watchdog.policy.retention import RULES
 from services.watchdog.retaining import Retaining, RetentionMetrics
 from services.watchdog.sweeping import SWEEPS
+from services.watchdog.withholding import Withholding
 from shared.config.parameters import Parameters
 from shared.events import TasksWoken
 from shared.runtime.service import Context, Service, with_parameters
 from shared.snapshot import KnownGrid
 
 
-def actions_of(jobs: ExpiringJobs, watchdog: Watchdog, hurrying: Hurrying, retaining: Retaining) -> list[Action]:
+def actions_of(
+    jobs: ExpiringJobs, watchdog: Watchdog, withholding: Withholding, hurrying: Hurrying, retaining: Retaining
+) -> list[Action]:
     """Every action: its name in `watch_runs`, what it does, its period, its work."""
     return [
         Action("jobs", "asks time-out rules about jobs whose deadline has come", lambda every: every.jobs_period_s,
@@ -29,6 +32,8 @@ def actions_of(jobs: ExpiringJobs, watchdog: Watchdog, hurrying: Hurrying, retai
                watchdog.watch_tasks),
         Action("attempts", "pauses tasks that fail again and again, and lets them go on",
                lambda every: every.throttle_period_s, watchdog.watch_attempts),
+        Action("withheld", "withholds production whose input is beside busy queues alone",
+               lambda every: every.withhold_period_s, withholding.watch_busy_sites),
         Action("nearly_done", "sends analysis that is nearly done to Express Analysis",
                lambda every: every.nearly_done_period_s, hurrying.watch_nearly_done),
         Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep,
@@ -47,7 +52,7 @@ def _made(parameters: Parameters, grid: KnownGrid, registry: CollectorRegistry) 
     watchdog = Watchdog(parameters, grid, swept)
     retaining = Retaining(parameters, RetentionMetrics.of(registry))
     jobs = ExpiringJobs(parameters, grid, expired, skipped)
-    return watchdog, actions_of(jobs, watchdog, Hurrying(parameters), retaining)
+    return watchdog, actions_of(jobs, watchdog, Withholding(parameters, grid), Hurrying(parameters), retaining)
 
 
 def build(context: Context) -> Service:

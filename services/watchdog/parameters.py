@@ -51,6 +51,7 @@ class Periods:
     throttle_attempts: int = set_by(
         Parameter(COMPONENT, "THROTTLE_EVERY_ATTEMPTS", 5.0, "attempts", "that throttle a task; 0: never"), int
     )
+    withhold_period_s: float = set_by(_every("WITHHOLD_PERIOD_S", 300.0, "between looks at busy sites"), float)
     nearly_done_period_s: float = set_by(
         _every("NEARLY_DONE_PERIOD_S", 300.0, "between looks at analysis of class S"), float
     )

@@ -42,6 +42,7 @@ DECLARING_MODULES = (
     "services.watchdog.policy.tasks",
     "services.watchdog.policy.failures",
     "services.watchdog.policy.transfers",
+    "services.watchdog.policy.withholding",
     "services.watchdog.policy.retention",
     "services.watchdog.parameters",
     "services.jumbo_watchdog.parameters",

@@ -262,6 +262,36 @@ UPDATE tasks t SET frozen_time = NULL
  WHERE t.task_id = c.task_id AND t.frozen_time < c.ended_at
    AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending');
 
+-- name: use_of_shares
+-- Waiting and running production of each share at each queue, by the statistics.
+SELECT queue, gshare, coalesce(sum(n_jobs) FILTER (WHERE status = ANY(:waiting::text[])), 0)::bigint AS n_queued,
+       coalesce(sum(n_jobs) FILTER (WHERE status = :running), 0)::bigint AS n_running
+  FROM queue_statistics GROUP BY queue, gshare;
+
+-- name: withhold_tasks
+-- Production of a share that reads much and whose input has copies at these storages alone makes no jobs for a while, by
+-- compare-and-set; what is withheld goes on being so before its time is over. Index tasks_withholdable.
+WITH asked AS MATERIALIZED (
+    SELECT t.task_id FROM tasks t
+     WHERE t.gshare = :gshare AND t.prod_source_label = :label AND t.current_priority < :priority::int
+       AND t.io_intensity >= :io_intensity::float8 AND t.status IN ('ready', 'scouting', 'running', 'throttled')
+       AND (t.status <> 'throttled' OR t.error_dialog LIKE 'withheld: %')
+       AND EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                     JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                    WHERE d.task_id = t.task_id AND d.type = 'input')
+       AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                         JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                        WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[]))
+     ORDER BY t.current_priority, t.task_id LIMIT :most::int
+)
+UPDATE tasks t
+   SET status = 'throttled', old_status = CASE WHEN t.status = 'throttled' THEN t.old_status ELSE t.status END,
+       throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
+       state_change_time = CASE WHEN t.status = 'throttled' THEN t.state_change_time ELSE orrery_now() END,
+       modification_time = orrery_now()
+  FROM asked WHERE t.task_id = asked.task_id AND (t.status = ANY(:allowed::text[]) OR t.status = 'throttled')
+RETURNING t.task_id;
+
 -- name: nearly_done
 -- Live analysis of a share of which so much is processed, with its files. Index tasks_progress.
 SELECT t.task_id, t.user_name, coalesce(t.vo, '') AS vo, t.split_rule, d.n_files, d.n_finished

@@ -167,6 +167,9 @@ CREATE INDEX tasks_generating ON tasks (gshare, resource_type, current_priority 
     WHERE status IN ('ready', 'scouting', 'running');
 CREATE INDEX tasks_of_work_queues ON tasks (work_queue_id, current_priority DESC)
     WHERE work_queue_id IS NOT NULL AND status IN ('ready', 'scouting', 'running');
+-- Tasks that read much and may be withheld.
+CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority)
+    WHERE io_intensity >= 100 AND status IN ('ready', 'scouting', 'running', 'throttled');
 -- Tasks of a share that are nearly done: they may get another share.
 CREATE INDEX tasks_progress ON tasks (gshare, progress)
     WHERE status IN ('scouting', 'scouted', 'running', 'pending', 'throttled');
