@@ -59,7 +59,9 @@ CAME_BACK_S = Parameter(
 )
 
 # Error codes of the field (task buffer).
-TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, WORKER_GONE = 101, 102, 105, 300
+TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, FAST_REBROKERAGE, WORKER_GONE = 101, 102, 105, 130, 300
+#: of jobs whose work is sent elsewhere
+REBROKERED = (REASSIGNED, FAST_REBROKERAGE)
 
 
 def job_timeout(state: str, limit_h: float) -> Parameter[float]:

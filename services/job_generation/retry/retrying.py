@@ -78,11 +78,14 @@ class Retrying:
         ends: Sequence[InputEnd],
         decisions: Decisions,
     ) -> None:
-        """Keep the decisions, and do to the task and its units what they say besides the units' next state."""
+        """Keep the decisions, and do to the task and its units what they say besides the units' next state.
+
+        What was taken from a queue before it ran is tried elsewhere, too.
+        """
+        await self._avoid(work, jobs, ends, decisions)
         if not decisions:
             return
         await store_rules.add_decisions(work, held.task.task_id, decisions)
-        await self._avoid(work, jobs, ends, decisions)
         if not all(self._kind_of(job.job_type).speaks_for_the_task for job in jobs):
             return
         await self._memory(work, held, files, ends)
@@ -123,6 +126,7 @@ class Retrying:
     ) -> None:
         """Units that another site is to try."""
         wanted = {job_id for job_id, one in decisions.items() if one.action == "other_site"}
+        wanted |= {job.job_id for job in jobs if job.was_rebrokered}
         if not wanted:
             return
         queues = (await self._grid.grid(work.connection)).queues

@@ -43,7 +43,7 @@ class Elsewhere:
         task, units = self._task, job.master
         avoids = any(unit.avoided_site == queue.site for unit in units)
         if avoids and self._sites != {queue.site}:
-            return f"it failed at {queue.site}, and a rule asks for another site"
+            return f"it failed or waited in vain at {queue.site}, and is to be tried at another site"
         raised_mb = max((unit.ram_mb for unit in units if unit.ram_mb is not None), default=None)
         least = max(task.rules.files_per_step, master_input(units, task.rules).inseparable(0))
         return memory_refusal(task.needs, queue, raised_mb) or refusal(

@@ -178,7 +178,7 @@ class _Placing:
         """Why a unit is not tried again where it failed; None: nobody said so, or there is no other."""
         if unit.avoided_site != queue.site or self.sites == {queue.site}:
             return None
-        return f"it failed at {queue.site}, and a rule asks for another site"
+        return f"it failed or waited in vain at {queue.site}, and is to be tried at another site"
 
     def _count(self, key: str, new: int) -> None:
         self.made[key] += new

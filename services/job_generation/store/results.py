@@ -20,6 +20,7 @@ from shared.model.job_report import JobReport
 from shared.states.file import FileStatus
 from shared.states.job import JobStatus
 from shared.task.in_effect import BadRule, SplitRules, rules_of
+from shared.timeouts.built_in import REBROKERED
 
 SQL = Queries.beside(__file__)
 
@@ -44,6 +45,11 @@ class EndedJob(NamedTuple):
     attempt_number: int
     error_dialog: str | None = None
     had_pilot: bool = False
+
+    @property
+    def was_rebrokered(self) -> bool:
+        """Whether its work was taken from its queue before it ran, to be tried at another."""
+        return self.status == "closed" and self.error_source == "watchdog" and self.error_code in REBROKERED
 
 
 class Uncounted(NamedTuple):

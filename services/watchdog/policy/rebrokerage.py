@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 
 from shared.config.parameter import SERVER, SHARE, Parameter, set_by
 from shared.states.job import JobStatus
-from shared.timeouts.built_in import BEFORE_RUNNING
+from shared.timeouts.built_in import BEFORE_RUNNING, FAST_REBROKERAGE
 from shared.timeouts.judging import Expiry
 
-#: error code of the field (task buffer)
-FAST_REBROKERAGE = 130
 RULE = "fast_rebrokerage"
 WAITING = BEFORE_RUNNING
 RUNNING: JobStatus = "running"

@@ -12,7 +12,7 @@ import asyncpg
 
 from services.watchdog.policy.deadlines import Basis
 from services.watchdog.policy.grace import Grace, LastRun
-from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
+from services.watchdog.policy.rebrokerage import RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import (
     ENDED_PARENTS,
     PENDING_WAIT,
@@ -30,7 +30,7 @@ from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states import JOB, TASK, Owner
 from shared.states.job import JobStatus
 from shared.states.task import TaskStatus
-from shared.timeouts.built_in import GROUP_RESTS, REASSIGNED, WORKER_GONE
+from shared.timeouts.built_in import FAST_REBROKERAGE, GROUP_RESTS, REBROKERED, WORKER_GONE
 from shared.timeouts.judging import Expiry, FirstAsked
 from shared.timeouts.rule import ES_PRIORITY, WatchedJob, WatchedQueue
 
@@ -115,7 +115,7 @@ async def jobs_of_groups(
     """
     rows = await SQL.rows(
         connection, "jobs_of_groups", task_ids=[job.task_id for job in jobs], chunk_ids=[job.chunk_id for job in jobs],
-        queues=[job.queue_name for job in jobs], waiting=WAITING, codes=[REASSIGNED, FAST_REBROKERAGE],
+        queues=[job.queue_name for job in jobs], waiting=WAITING, codes=REBROKERED,
         back_since=asked.now - asked.came_back, most=most,
     )  # fmt: skip
     return [replace(_job_facts(row, asked.queues), job_type=row["job_type"]) for row in rows]

@@ -105,7 +105,7 @@ CREATE TABLE task_files (
     proc_status varchar(64),                   -- kept from the specification; drives nothing
     chunk_id bigint,                           -- the chunk that picked it
     ram_count bigint,                          -- MB, raised after a job ran out of memory
-    avoided_site text,                         -- where it failed: not tried there while there is another (other_site)
+    avoided_site text,                         -- where it failed or waited in vain: not tried there while there is another
     CHECK (max_attempt IS NULL OR attempt_nr <= max_attempt)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX task_files_unit ON task_files (dataset_id, lfn, coalesce(start_event, -1));

@@ -283,6 +283,8 @@ async def test_closed_work_is_made_again_elsewhere_and_costs_its_owner_nothing(
     history = "SELECT count(*) FROM job_retry_history WHERE old_job_id = ANY($1::bigint[]) AND new_job_id = ANY($2)"
     assert await story.value(history, old[:30], new) == 30
     assert await attempts(story, task_id) == [(0, 0, 3), (1, 0, 4)]
+    avoided = "SELECT array_agg(DISTINCT avoided_site) FROM task_files WHERE task_id = $1 AND attempt_nr = 1"
+    assert await story.value(avoided, task_id) == ["ALPHA"], "it is tried there only where there is no other site"
     async with story.database.read() as connection:
         explained = await Explanation(KnownGrid(NullCache())).job(connection, old[0], OPERATOR)
     assert explained is not None and "watchdog 130: fast rebrokerage: 60 jobs of share MC" in explained["text"]
