@@ -36,6 +36,8 @@ def actions_of(
                lambda every: every.withhold_period_s, withholding.watch_busy_sites),
         Action("nearly_done", "sends analysis that is nearly done to Express Analysis",
                lambda every: every.nearly_done_period_s, hurrying.watch_nearly_done),
+        Action("deadlines", "works out when tasks end that are wanted by a time, and hurries those that would be late",
+               lambda every: every.deadlines_period_s, hurrying.watch_deadlines),
         Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep,
                dry_slices=len(SWEEPS)),
         Action("retention", "drops what is older than it may be", lambda every: every.retention_period_s,

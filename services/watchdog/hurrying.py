@@ -1,10 +1,11 @@
-"""Tasks that are to go before others: analysis that is nearly done."""
+"""Tasks that go before others: analysis that is nearly done, and what would end too late."""
 
 from __future__ import annotations
 
 from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
-from services.watchdog.policy import express
+from services.watchdog.policy import express, punctuality
+from services.watchdog.store import deadlines as store_deadlines
 from services.watchdog.store import due as store
 from services.watchdog.sweeping import REQUESTED_BY
 from shared.brokerage.classes import TaskProgress
@@ -65,3 +66,31 @@ class Hurrying:
         if more:
             await store.give_back_turn(work.connection, "nearly_done", last.at)
         return Looked(more, len(rows), n_asked)
+
+    async def watch_deadlines(self, work: UnitOfWork) -> Looked:
+        """Work out when tasks end that are wanted by a time, and hurry those that would be late."""
+        period_s = self._limits.periods.deadlines_period_s
+        last = await store.start_run(work.connection, "deadlines", period_s)
+        if last is None:
+            return Looked()
+        tasks = await store_deadlines.due(work.connection, SLICE)
+        looked, n_late = [], 0
+        for task in tasks:
+            found = punctuality.sampled(task, work.now)
+            end = punctuality.end_of(found, work.now)
+            looked.append((found, end))
+            reason = punctuality.late(found, end, work.now)
+            priority = self._parameters.read(punctuality.LATE_PRIORITY, found.label)
+            if reason is not None and found.priority < priority:
+                work.emit(
+                    TaskOrderRequested(
+                        task_id=task.task_id, priority=priority, reason=reason, requested_by=REQUESTED_BY
+                    )
+                )
+                n_late += 1
+        await store_deadlines.note(work.connection, looked, self._limits.periods.deadline_again_s)
+        await store_deadlines.SQL.run(work.connection, "forget_deadlines")
+        more = len(tasks) >= SLICE
+        if more:
+            await store.give_back_turn(work.connection, "deadlines", last.at)
+        return Looked(more, len(tasks), n_late)

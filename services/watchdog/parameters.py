@@ -52,6 +52,12 @@ class Periods:
         Parameter(COMPONENT, "THROTTLE_EVERY_ATTEMPTS", 5.0, "attempts", "that throttle a task; 0: never"), int
     )
     withhold_period_s: float = set_by(_every("WITHHOLD_PERIOD_S", 300.0, "between looks at busy sites"), float)
+    deadlines_period_s: float = set_by(
+        _every("DEADLINES_PERIOD_S", 60.0, "between looks at tasks with a deadline"), float
+    )
+    deadline_again_s: float = set_by(
+        _every("DEADLINE_AGAIN_S", 600.0, "until the end of the same task is worked out again", 1), float
+    )
     nearly_done_period_s: float = set_by(
         _every("NEARLY_DONE_PERIOD_S", 300.0, "between looks at analysis of class S"), float
     )

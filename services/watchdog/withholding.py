@@ -1,4 +1,4 @@
-"""Production is withheld whose input is beside busy queues alone, and goes on when they are not busy any more."""
+"""Production whose input is beside busy queues alone is withheld until they are not busy."""
 
 from __future__ import annotations
 

@@ -43,6 +43,7 @@ DECLARING_MODULES = (
     "services.watchdog.policy.failures",
     "services.watchdog.policy.transfers",
     "services.watchdog.policy.withholding",
+    "services.watchdog.policy.punctuality",
     "services.watchdog.policy.retention",
     "services.watchdog.parameters",
     "services.jumbo_watchdog.parameters",

@@ -101,6 +101,7 @@ class Explanation:
             return {**state, "text": task_state_text(state) if asked.counts else ""}
         decisions = await SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
         generation = await SQL.row(connection, "generation_decision", task_id=task_id)
+        deadline = await SQL.row(connection, "deadline_of_task", task_id=task_id)
         found: dict[str, Any] = {
             "task": dict(task),
             "files": listed["files"],
@@ -108,6 +109,7 @@ class Explanation:
             "jobs": jobs,
             "held_back": listed["held_back"],
             "generation": None if generation is None else dict(generation),
+            "deadline": None if deadline is None else dict(deadline),
             "more_jobs": listed.get("more_jobs", []),
             "decisions": _unpacked(decisions, _unpacked_for_task(decisions, task["status"], asked)),
             "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],

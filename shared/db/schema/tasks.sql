@@ -186,6 +186,22 @@ CREATE TRIGGER tasks_inserted AFTER INSERT ON tasks
 CREATE TRIGGER tasks_insert_logged AFTER INSERT ON tasks
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION log_inserted_tasks();
 
+-- Tasks that are wanted by a time (ttcrTimestamp), with when they will end as it was worked out last. A row leaves when its
+-- task has ended and that time is over.
+CREATE TABLE task_deadlines (
+    task_id bigint PRIMARY KEY,                -- the task
+    due_at timestamptz NOT NULL,               -- by when its owner wants it
+    look_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when the end is worked out again
+    looked_at timestamptz,                     -- when it was worked out; NULL: not yet
+    earliest_at timestamptz,                   -- it ends no earlier, at the better of two rates; NULL: nobody can say
+    latest_at timestamptz,                     -- and no later, at the worse one; NULL: nobody can say
+    told text,                                 -- how that was worked out, for people
+    older_at timestamptz, older_n bigint,      -- units of input that had ended an hour or two ago
+    newer_at timestamptz, newer_n bigint       -- and within the last hour
+);
+CREATE INDEX task_deadlines_due ON task_deadlines (look_at);
+CREATE INDEX task_deadlines_over ON task_deadlines (due_at);
+
 -- The JSON of a task: as it was submitted, or as a command changed it.
 CREATE TABLE task_parameters (
     task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task

@@ -274,15 +274,21 @@ async def rows_read(connection: asyncpg.Connection, statement: str, arguments: t
 
 
 async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.Connection) -> None:
+    from services.jumbo_watchdog.store.tasks import SQL as JUMBO
+    from services.watchdog.store.deadlines import SQL as DEADLINES
     from services.watchdog.store.due import SQL as DUE
     from services.watchdog.store.sweeps import SQL as SWEEPS
 
     now = await populated.fetchval("SELECT orrery_now()")
     given = {
         "before": now - timedelta(days=1), "since": now - timedelta(minutes=2), "marked": [], "most": 500,
-        "merges_before": now, "es_priority": 900, "back_since": now - timedelta(hours=6),
+        "merges_before": now, "es_priority": 900, "back_since": now - timedelta(hours=6), "gshare": "MC", "after": 0,
+        "least_percent": 90, "closed": ["DISK"], "io_intensity": 100, "priority": 800, "label": "managed",
+        "minutes": 15, "reason": "r", "allowed": ["ready"],
     }  # fmt: skip
-    asked = [(DUE, name) for name in ("due_jobs", "forget_waiting")]
+    asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withhold_tasks")]
+    asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
+    asked += [(JUMBO, "event_service_tasks")]
     asked += [(SWEEPS, name) for name in ("unmerged_jobs", "moved_jobs", "resumed_tasks", "leaving_tasks")]
     found = {
         name: await rows_read(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))

@@ -60,6 +60,8 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         f"  since {moment(task['state_change_time'])}; priority {task['current_priority']}, "
         f"share {task['gshare']}, nucleus {task['nucleus'] or 'none'}"
     )
+    if found.get("deadline"):
+        lines.append(f"  {deadline_line(found['deadline'])}")
     if said := said_now(task):
         lines.append(f"  says: {said}")
     if task["retry_at"]:
@@ -185,6 +187,20 @@ def failure_lines(failures: Sequence[Facts]) -> list[str]:
         f"{one['error_code'] or ''}{', for example:' * (one['n_texts'] > 1)} {one['error_dialog'] or ''}".rstrip()
         for one in failures
     ]
+
+
+def deadline_line(one: Facts) -> str:
+    """By when a task is wanted, and when it will end."""
+    wanted = f"wanted by {moment(one['due_at'])}"
+    if one["looked_at"] is None:
+        return f"{wanted}; when it ends is worked out soon"
+    if one["earliest_at"] is None:
+        return f"{wanted}; {one['told']} (at {moment(one['looked_at'])})"
+    latest = "a time that nobody can say" if one["latest_at"] is None else moment(one["latest_at"])
+    return (
+        f"{wanted}; ends between {moment(one['earliest_at'])} and {latest}: {one['told']} (worked out at "
+        f"{moment(one['looked_at'])})"
+    )
 
 
 def taken_back_line(one: Facts) -> str:

@@ -6,6 +6,11 @@ SELECT task_id, task_name, user_name, vo, status, old_status, error_dialog, retr
        jumbo_reason
   FROM tasks WHERE task_id = :task_id;
 
+-- name: deadline_of_task
+-- By when the task is wanted, and when it will end.
+-- told by: DETAILS
+SELECT due_at, looked_at, earliest_at, latest_at, told FROM task_deadlines WHERE task_id = :task_id;
+
 -- name: unused_input
 -- Input datasets of which files were left out when they were read. Index task_datasets_task.
 -- told by: DETAILS

@@ -153,6 +153,11 @@ async def insert(
     return new
 
 
+async def insert_deadline(work: UnitOfWork, task_id: int, due_at: datetime) -> None:
+    """Keep by when the task is wanted."""
+    await SQL.run(work.connection, "insert_deadline", task_id=task_id, due_at=due_at)
+
+
 async def move(
     work: UnitOfWork,
     task_id: int,

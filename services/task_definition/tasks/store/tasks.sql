@@ -56,6 +56,11 @@ ON CONFLICT (vo, task_name) WHERE unique_name DO NOTHING
 RETURNING task_id)
 INSERT INTO task_parameters (task_id, task_parameters) SELECT task_id, :parameters::jsonb FROM new RETURNING task_id;
 
+-- name: insert_deadline
+-- By when the task is wanted, as it was submitted.
+-- done for: SUBMITTING
+INSERT INTO task_deadlines (task_id, due_at) VALUES (:task_id, :due_at);
+
 -- name: move_task
 -- Compare-and-set of a status, with what goes along with it.
 -- done for: COMMANDS

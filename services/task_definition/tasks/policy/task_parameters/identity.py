@@ -16,6 +16,7 @@ from services.task_definition.tasks.policy.task_parameters.kinds import (
     Priority,
     Text20,
     Ticket,
+    WantedBy,
 )
 from services.task_definition.tasks.policy.task_parameters.names import FormFields
 from services.task_definition.tasks.policy.task_spec_items import MOST_LOGS, Item, Text16, Text64, Text128, Text256
@@ -51,6 +52,7 @@ class WhatFields(FormFields):
     task_type: Annotated[Literal["prod", "anal"], About("services.task_definition.tasks.policy.task_spec")]
     unique_task_name: Annotated[Flag, About(_SUBMISSION)] = False
     allow_task_duplication: Annotated[Flag, About("services.task_definition.tasks.policy.task_spec")] = False
+    ttcr_timestamp: Annotated[WantedBy | None, About(_SUBMISSION)] = None
     task_priority: Annotated[Priority | None, About("services.task_definition.tasks.policy.task_spec")] = None
     current_priority: Annotated[Priority | None, About("services.task_definition.tasks.policy.task_spec")] = None
     gshare: Annotated[Text64 | None, About(_SHARES)] = None
@@ -106,7 +108,6 @@ class CarriedFields(FormFields):
         Flag, About(kept="numbers of events of input files are always those of the catalogue")
     ] = False
     skip_empty_input: Annotated[Flag, About(kept="files without events are read like others, as in the field")] = False
-    ttcr_timestamp: Annotated[Text32 | None, About(kept="says by when the owner would like to have it")] = None
     ds_for: Annotated[
         dict[Text32, LongText] | None, About(kept="says again which datasets a stream has: dsForIN and its like")
     ] = None

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from services.task_definition.tasks.policy.task_parameters.refused import NO_TAR_BALL, SAYS_NO
 from services.task_definition.tasks.policy.task_spec_items import FileName, Text64, Text128, Text256
+from services.task_definition.tasks.policy.wanted import wanted_by
 from shared.model.job_xml import MOST_CHARACTERS
 from shared.task.types import MOST_POINTS, Flag, Identifier, LongText, Points, as_text, at_most
 
@@ -25,6 +26,15 @@ def _world(stated: str) -> str:
     """The one cloud that is left (PanDA: WORLD cloud)."""
     if stated != WORLD:
         raise ValueError(NO_OTHER_CLOUD)
+    return stated
+
+
+def _wanted_by(stated: str) -> str:
+    """A time that can be read; what it says stays as it is."""
+    try:
+        wanted_by(stated)
+    except ValueError:
+        raise ValueError("allowed: a date and time, such as '2026-05-01 12:00:00', in UTC unless it says") from None
     return stated
 
 
@@ -68,6 +78,7 @@ Unevaluated = Annotated[int, Field(ge=0, le=MOST_POINTS, strict=True)]
 Priority = Annotated[int, Field(ge=-10_000, le=100_000, strict=True)]
 Ticket = Annotated[str, BeforeValidator(as_text), Field(max_length=50)]
 Cloud = Annotated[str, Field(max_length=10, strict=True), AfterValidator(_world)]
+WantedBy = Annotated[str, Field(max_length=32, strict=True), AfterValidator(_wanted_by)]
 TermCondition = Annotated[str, Field(max_length=100, strict=True), AfterValidator(_term_condition)]
 
 
