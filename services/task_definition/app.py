@@ -46,6 +46,8 @@ from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.defining.reading import ContentsReader
 from services.task_definition.tasks.defining.reading_outside import OutsideReading
 from services.task_definition.tasks.explaining import Explanation
+from services.task_definition.tasks.notifying.noting import FORGET_EVERY_S, WAITING_EVERY_S, Notices
+from services.task_definition.tasks.notifying.sending import Sending, smtp
 from services.task_definition.tasks.queue_explaining import QueueExplanation
 from services.task_definition.tasks.staging.staging import Staging
 from services.task_definition.tasks.staging.staging_outside import OutsideStaging
@@ -108,7 +110,8 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     definition = Definition(catalogue, parameters, reader, wishes, staging, telling)
     checks = InputChecks(parameters, definition.read_again, wishes, definition.compare_unknown)
     worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, staging)
-    handlers = Handlers(definition, completion, commands, data)
+    notices = Notices(sends=bool(settings.mail_server))
+    handlers = Handlers(definition, completion, commands, data, notices)
     sandboxes = Sandboxes(context.database, parameters)
     service = Service(
         name="task-definition",
@@ -124,8 +127,13 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
             Periodic("expired-data", EXPIRED_DATA_EVERY_S, expiring.delete_due),
             Periodic("sandboxes", FORGET_SANDBOXES_EVERY_S, sandboxes.forget_unused),
             Periodic("catalogue-requests", FORGET_REQUESTS_EVERY_S, worker.forget),
+            Periodic("waiting-for-owners", WAITING_EVERY_S, notices.look),
+            Periodic("notices", FORGET_EVERY_S, notices.forget),
         ],
-        background=[worker.run, *_hearing(context, settings, wishes)] if catalogues else [],
+        background=[
+            *([worker.run, *_hearing(context, settings, wishes)] if catalogues else []),
+            *_sending(context, settings),
+        ],
         web=_web(context, commands, submission, series, secrets, telling, parameters, grid, sandboxes, wishes),
         body_limits=BODY_LIMITS,
     )
@@ -140,6 +148,13 @@ def _hearing(context: Context, settings: TaskDefinitionSettings, wishes: Wishes)
     topology = Topology(settings.bus_namespace)
     topic, queue = settings.catalogue_topic, "catalogue-messages"
     return [MessagesOutside(settings.rabbitmq_url, topic, queue, hear, topology).run]
+
+
+def _sending(context: Context, settings: TaskDefinitionSettings) -> list[Callable[[], Awaitable[None]]]:
+    """What sends letters to owners, where there is a mail server."""
+    if not settings.mail_server:
+        return []
+    return [Sending(context.database, smtp(settings), settings.mail_domain, context.metrics).run]
 
 
 def _worker(

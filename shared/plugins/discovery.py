@@ -6,7 +6,13 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 ANY = "any"
-GROUPS = ("orrery.task_brokerage", "orrery.job_brokerage", "orrery.job_generation", "orrery.share_corrector")
+GROUPS = (
+    "orrery.task_brokerage",
+    "orrery.job_brokerage",
+    "orrery.job_generation",
+    "orrery.share_corrector",
+    "orrery.owner_notice",
+)
 
 
 class PluginError(Exception):

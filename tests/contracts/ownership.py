@@ -140,6 +140,7 @@ TABLES: Mapping[str, Table] = {
     "task_files": TASK_FILES,
     "jobs": JOBS,
     "task_parameters": _whole(TD),
+    "notices": _whole(TD),
     "task_deadlines": Table(inserts=_only(TD), others=_only(WD), deletes=_only(WD)),
     "input_readings": _whole(TD),
     "dataset_readings": _whole(TD),

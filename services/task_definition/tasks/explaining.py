@@ -113,6 +113,7 @@ class Explanation:
             "more_jobs": listed.get("more_jobs", []),
             "decisions": _unpacked(decisions, _unpacked_for_task(decisions, task["status"], asked)),
             "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
+            "notices": [dict(row) for row in await SQL.rows(connection, "notices_of_task", task_id=task_id)],
             "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
             **(await _counted_jobs(connection, task_id, asked.count_to) if asked.counts else WITHOUT_COUNTS),

@@ -202,6 +202,23 @@ CREATE TABLE task_deadlines (
 CREATE INDEX task_deadlines_due ON task_deadlines (look_at);
 CREATE INDEX task_deadlines_over ON task_deadlines (due_at);
 
+-- What owners of tasks are to be told by mail; nothing is written where no mail server is set.
+CREATE TABLE notices (
+    notice_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
+    task_id bigint NOT NULL,                   -- the task
+    cause text NOT NULL,                       -- the state that it came into; waits: only its owner can help
+    since timestamptz NOT NULL,                -- when that began: each time is told once
+    status text NOT NULL DEFAULT 'waiting'
+        CHECK (status IN ('waiting', 'sent', 'not told', 'given up')),   -- not told: the VO's plugin says nothing
+    attempts int NOT NULL DEFAULT 0,           -- how often it was tried to send the letter
+    next_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it is tried next
+    ended_at timestamptz,                      -- when it was sent, or given up
+    reason text,                               -- why it could not be sent
+    UNIQUE (task_id, cause, since)
+);
+CREATE INDEX notices_due ON notices (next_at) WHERE status = 'waiting';
+CREATE INDEX notices_ended ON notices (ended_at);
+
 -- The JSON of a task: as it was submitted, or as a command changed it.
 CREATE TABLE task_parameters (
     task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task

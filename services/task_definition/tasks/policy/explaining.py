@@ -81,6 +81,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))
     lines += [f"  waits: {part_line(one)}" for one in found.get("waits", ())]
     lines += [f"  {stage_in_line(one)}" for one in found.get("stage_ins", ())]
+    lines += [f"  {notice_line(one)}" for one in found.get("notices", ())]
     lines += generation_lines(found.get("generation_history", ()))
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
@@ -187,6 +188,15 @@ def failure_lines(failures: Sequence[Facts]) -> list[str]:
         f"{one['error_code'] or ''}{', for example:' * (one['n_texts'] > 1)} {one['error_dialog'] or ''}".rstrip()
         for one in failures
     ]
+
+
+def notice_line(one: Facts) -> str:
+    """What its owner was told by mail, or why not."""
+    told = f"letter to its owner ({one['cause']} since {moment(one['since'])})"
+    if one["status"] != "waiting":
+        return f"{told}: {one['status']} at {moment(one['ended_at'])} {one['reason'] or ''}".rstrip()
+    failed = f" after {one['reason']}" if one["reason"] else ""
+    return f"{told}: sent from {moment(one['next_at'])} on{failed}"
 
 
 def deadline_line(one: Facts) -> str:

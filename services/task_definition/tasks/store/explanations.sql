@@ -11,6 +11,12 @@ SELECT task_id, task_name, user_name, vo, status, old_status, error_dialog, retr
 -- told by: DETAILS
 SELECT due_at, looked_at, earliest_at, latest_at, told FROM task_deadlines WHERE task_id = :task_id;
 
+-- name: notices_of_task
+-- What its owner was told, or could not be told, the latest first. Index notices_task_id_cause_since_key.
+-- told by: DETAILS
+SELECT cause, since, status, attempts, next_at, ended_at, reason FROM notices
+ WHERE task_id = :task_id ORDER BY notice_id DESC LIMIT 5;
+
 -- name: unused_input
 -- Input datasets of which files were left out when they were read. Index task_datasets_task.
 -- told by: DETAILS

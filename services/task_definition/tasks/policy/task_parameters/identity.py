@@ -103,7 +103,7 @@ class CarriedFields(FormFields):
     framework: Annotated[Text64 | None, About(kept="says by what the task was made")] = None
     os_info: Annotated[Text256 | None, About(kept="says on what machine the task was submitted")] = None
     fixed_sandbox: Annotated[LongText | None, About("services.task_definition.tasks.policy.resubmission")] = None
-    no_email: Annotated[Flag, About(kept="no e-mail is sent")] = False
+    no_email: Annotated[Flag, About("services.task_definition.tasks.notifying.noting")] = False
     get_num_events_in_metadata: Annotated[
         Flag, About(kept="numbers of events of input files are always those of the catalogue")
     ] = False
