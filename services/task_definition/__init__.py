@@ -1,9 +1,9 @@
 """Accepts, checks and refines tasks, carries out commands, decides final statuses, hosts data.
 
 Consumes `task.registered`, `task.released`, `task.progressed`, `task.prepared`, `task.completed`,
-`task.command_requested`, `task.order_requested`, `transfers.requested`, `outputs.produced`. Emits `task.registered`,
-`task.defined`, `task.ready`, `task.commanded`, `task.released`, `task.completed`, `outputs.registered`,
-`transfers.completed`, and the news `config.changed`. Owns the rows of tasks, task_parameters,
+`task.command_requested`, `task.order_requested`, `task.site_requested`, `transfers.requested`, `outputs.produced`.
+Emits `task.registered`, `task.defined`, `task.ready`, `task.commanded`, `task.released`, `task.completed`,
+`outputs.registered`, `transfers.completed`, and the news `config.changed`. Owns the rows of tasks, task_parameters,
 job_parameters_templates, output_templates, and the inserts of task_datasets and (input) task_files; how far input is
 read (input_readings, dataset_readings) and opened again (reopenings); what is staged from tape (stage_ins); the schema
 `catalogue`; the end of transfers; parameters; work_queues, users, user_groups; what owners are told (notices);

@@ -8,6 +8,7 @@ from services.task_definition.tasks.completing import Completion
 from services.task_definition.tasks.defining.definition import Definition
 from services.task_definition.tasks.hastening import on_task_order_requested
 from services.task_definition.tasks.notifying.noting import Notices
+from services.task_definition.tasks.placing import on_task_site_requested
 from services.task_definition.tasks.reclassifying import on_task_measured
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
@@ -21,6 +22,7 @@ from shared.events import (
     TaskProgressed,
     TaskRegistered,
     TaskReleased,
+    TaskSiteRequested,
     TransfersRequested,
 )
 from shared.runtime.service import Handler
@@ -46,6 +48,7 @@ class Handlers:
             (TaskCompleted, self.on_task_completed),
             (TaskCommandRequested, self._commands.on_task_command_requested),
             (TaskOrderRequested, on_task_order_requested),
+            (TaskSiteRequested, on_task_site_requested),
             (OutputsProduced, self._data.on_outputs_produced),
             (TransfersRequested, self._data.on_transfers_requested),
         ]

@@ -1,17 +1,18 @@
 """Watchdog: everything that happens because time passed, or because it need not.
 
 Consumes: tasks.woken (waiting tasks go on before their time); receives config.changed. Emits: jobs.expired;
-task.released, task.completed (exhausted), task.command_requested, task.order_requested; and, in the reconciling sweep,
-again the events of rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came from | exhausted and
-throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
-`throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules,
-task_deadlines and retention_*.
+task.released, task.completed (exhausted), task.command_requested, task.order_requested, task.site_requested; and, in
+the reconciling sweep, again the events of rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came
+from | exhausted and throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many;
+`frozen_time`, `throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules, task_deadlines,
+empty_queues, preassigned_tasks and retention_*.
 
 =============  ====================================================================================================
 `acting`       actions: name, period and work of each; what it found and did
 `handlers`     tasks whose time has come or is over, what is said again
 `expiring`     jobs whose time is over, and those of queues that have too many
 `sweeping`     events that seem to be lost, said again
+`filling`      production sent to queues that are nearly empty
 `hurrying`     analysis that is nearly done, tasks that would end later than they are wanted
 `withholding`  production whose input is beside busy queues alone
 `pausing`      production of which too many jobs fail, analysis of which too much runs or is moved

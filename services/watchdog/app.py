@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 from services.watchdog.acting import Action, ActionMetrics, Actions
 from services.watchdog.api.system import web_application
 from services.watchdog.expiring import ExpiringJobs
+from services.watchdog.filling import Filling
 from services.watchdog.handlers import Watchdog
 from services.watchdog.hurrying import Hurrying
 from services.watchdog.policy.retention import RULES
@@ -20,7 +21,12 @@ from shared.snapshot import KnownGrid
 
 
 def actions_of(
-    jobs: ExpiringJobs, watchdog: Watchdog, withholding: Withholding, hurrying: Hurrying, retaining: Retaining
+    jobs: ExpiringJobs,
+    watchdog: Watchdog,
+    withholding: Withholding,
+    filling: Filling,
+    hurrying: Hurrying,
+    retaining: Retaining,
 ) -> list[Action]:
     """Every action: its name in `watch_runs`, what it does, its period, its work."""
     return [
@@ -34,6 +40,8 @@ def actions_of(
                lambda every: every.throttle_period_s, watchdog.watch_attempts),
         Action("withheld", "withholds production whose input is beside busy queues alone",
                lambda every: every.withhold_period_s, withholding.watch_busy_sites),
+        Action("queue_filler", "sends production to queues that are nearly empty, and lets it go again",
+               lambda every: every.filling_period_s, filling.watch_empty_queues),
         Action("nearly_done", "sends analysis that is nearly done to Express Analysis",
                lambda every: every.nearly_done_period_s, hurrying.watch_nearly_done),
         Action("deadlines", "works out when tasks end that are wanted by a time, and hurries those that would be late",
@@ -54,7 +62,8 @@ def _made(parameters: Parameters, grid: KnownGrid, registry: CollectorRegistry) 
     watchdog = Watchdog(parameters, grid, swept)
     retaining = Retaining(parameters, RetentionMetrics.of(registry))
     jobs = ExpiringJobs(parameters, grid, expired, skipped)
-    return watchdog, actions_of(jobs, watchdog, Withholding(parameters, grid), Hurrying(parameters), retaining)
+    withholding, filling = Withholding(parameters, grid), Filling(parameters, grid)
+    return watchdog, actions_of(jobs, watchdog, withholding, filling, Hurrying(parameters), retaining)
 
 
 def build(context: Context) -> Service:

@@ -51,6 +51,7 @@ class Periods:
     throttle_attempts: int = set_by(
         Parameter(COMPONENT, "THROTTLE_EVERY_ATTEMPTS", 5.0, "attempts", "that throttle a task; 0: never"), int
     )
+    filling_period_s: float = set_by(_every("FILLING_PERIOD_S", 300.0, "between looks at empty queues"), float)
     withhold_period_s: float = set_by(_every("WITHHOLD_PERIOD_S", 300.0, "between looks at busy sites"), float)
     deadlines_period_s: float = set_by(
         _every("DEADLINES_PERIOD_S", 60.0, "between looks at tasks with a deadline"), float

@@ -44,6 +44,7 @@ DECLARING_MODULES = (
     "services.watchdog.policy.transfers",
     "services.watchdog.policy.withholding",
     "services.watchdog.policy.punctuality",
+    "services.watchdog.policy.filling",
     "services.watchdog.policy.retention",
     "services.watchdog.parameters",
     "services.jumbo_watchdog.parameters",

@@ -42,6 +42,7 @@ from shared.events.task import (
     TaskRegistered,
     TaskReleased,
     TasksCounted,
+    TaskSiteRequested,
     TasksWoken,
 )
 from shared.events.transfers import TransfersCompleted, TransfersRequested
@@ -93,6 +94,7 @@ __all__ = [
     "TaskReady",
     "TaskRegistered",
     "TaskReleased",
+    "TaskSiteRequested",
     "TasksCounted",
     "TasksWoken",
     "TransfersCompleted",

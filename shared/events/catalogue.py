@@ -38,6 +38,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(task.TaskCompleted, (_TD, _WD), (_TD, _TB), (_CO,), asked=("COMMANDS",)),
     Entry(task.TaskCommandRequested, (_WD,), (_TD,)),
     Entry(task.TaskOrderRequested, (_WD, _JW), (_TD,)),
+    Entry(task.TaskSiteRequested, (_WD,), (_TD,)),
     Entry(task.TaskCommanded, (_TD, _WD), (_JG, _JD), (_CO,), asked=("COMMANDS",)),
     Entry(task.TaskReleased, (_WD, _TD), (_TD, _TB, _JG), (_CO,), asked=("COMMANDS",)),
     Entry(task.TasksWoken, (_JB, _TB, _JG), (_WD,)),

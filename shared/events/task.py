@@ -81,6 +81,18 @@ class TaskOrderRequested(TaskEvent):
     requested_by: str
 
 
+class TaskSiteRequested(TaskEvent):
+    """Another service asks that the task goes to one queue for a while, or to any again.
+
+    ``site``: the queue; "": any. It is done only if the task is limited to ``was``.
+    """
+
+    site: str
+    was: str
+    reason: str
+    requested_by: str
+
+
 class TaskCommanded(TaskEvent):
     """A command was accepted and its first transition made: kill, finish, retry, pause, resume, ..."""
 

@@ -141,6 +141,8 @@ TABLES: Mapping[str, Table] = {
     "jobs": JOBS,
     "task_parameters": _whole(TD),
     "notices": _whole(TD),
+    "empty_queues": _whole(WD),
+    "preassigned_tasks": _whole(WD),
     "task_deadlines": Table(inserts=_only(TD), others=_only(WD), deletes=_only(WD)),
     "input_readings": _whole(TD),
     "dataset_readings": _whole(TD),

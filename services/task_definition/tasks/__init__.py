@@ -7,6 +7,7 @@
 `commanding`       kill, finish, retry, ... from people and from other services
 `completing`       progress, final statuses, children; `closing`: datasets; `comparing`: outputs against the catalogue
 `hastening`        production near its end is hurried
+`placing`          a task goes to one queue for a while, as the queue filler asks
 `notifying`        owners are told by mail what became of their tasks
 `reclassifying`    share, class of work and work queue are found again
 `explaining`       why a task or a job waits; `queue_explaining`: why a queue has the work that it has

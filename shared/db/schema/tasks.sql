@@ -167,6 +167,9 @@ CREATE INDEX tasks_generating ON tasks (gshare, resource_type, current_priority 
     WHERE status IN ('ready', 'scouting', 'running');
 CREATE INDEX tasks_of_work_queues ON tasks (work_queue_id, current_priority DESC)
     WHERE work_queue_id IS NOT NULL AND status IN ('ready', 'scouting', 'running');
+-- Tasks that may be sent to an empty queue, the most urgent first.
+CREATE INDEX tasks_fillable ON tasks (prod_source_label, current_priority DESC, task_id)
+    WHERE event_service = 0 AND coalesce(site, '') = '' AND status IN ('ready', 'running');
 -- Tasks that read much and may be withheld.
 CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority)
     WHERE io_intensity >= 100 AND status IN ('ready', 'scouting', 'running', 'throttled');
@@ -201,6 +204,24 @@ CREATE TABLE task_deadlines (
 );
 CREATE INDEX task_deadlines_due ON task_deadlines (look_at);
 CREATE INDEX task_deadlines_over ON task_deadlines (due_at);
+
+-- Queues that have fewer jobs waiting than they could run.
+CREATE TABLE empty_queues (
+    queue text PRIMARY KEY,                    -- the queue
+    empty_since timestamptz NOT NULL DEFAULT orrery_now()   -- since when
+);
+
+-- Tasks that the queue filler sent to an empty queue. One that may go anywhere again stays for half a day: it is not sent
+-- to a queue again at once.
+CREATE TABLE preassigned_tasks (
+    task_id bigint PRIMARY KEY,                -- the task
+    queue text NOT NULL,                       -- where it goes
+    resource_type text NOT NULL,               -- of which so many are sent to a queue
+    sent_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when
+    released_at timestamptz                    -- when it was let go; NULL: it still goes there
+);
+CREATE INDEX preassigned_tasks_of_queue ON preassigned_tasks (queue, resource_type) WHERE released_at IS NULL;
+CREATE INDEX preassigned_tasks_released ON preassigned_tasks (released_at) WHERE released_at IS NOT NULL;
 
 -- What owners of tasks are to be told by mail; nothing is written where no mail server is set.
 CREATE TABLE notices (

@@ -67,7 +67,7 @@ ALONE = {
     events.TaskRegistered, events.TaskDefined, events.TaskReady, events.TaskMeasured, events.TaskPrepared,
     events.TaskCompleted, events.TaskCommandRequested, events.TaskCommanded, events.TaskReleased,
     events.TaskJumboSwitched, events.TaskPointsOpened, events.ChunkOffered, events.ChunkBrokered,
-    events.ChunkUnplaceable, events.TaskOrderRequested,
+    events.ChunkUnplaceable, events.TaskOrderRequested, events.TaskSiteRequested,
 }  # fmt: skip
 WORK = {entry.event for entry in ENTRIES if entry.consumers}
 

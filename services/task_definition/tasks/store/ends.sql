@@ -51,6 +51,10 @@ UPDATE tasks SET current_priority = greatest(current_priority, :priority), gshar
        modification_time = orrery_now()
  WHERE task_id = :task_id;
 
+-- name: limit_to_site
+-- The one queue that a task goes to from now on; NULL: any.
+UPDATE tasks SET site = :site, modification_time = orrery_now() WHERE task_id = :task_id;
+
 -- name: change_rules
 -- Rules of a task that the system sets: its next jobs follow them.
 UPDATE tasks SET split_rule = split_rule || :rules::jsonb, modification_time = orrery_now() WHERE task_id = :task_id;

@@ -1,0 +1,69 @@
+-- Empty queues, and the tasks that were sent to them.
+
+-- name: use_of_production
+-- Waiting and running jobs of each queue by the statistics, its slots, and when a job last began there.
+SELECT coalesce(a.queue, s.queue) AS queue, coalesce(s.n_waiting, 0)::bigint AS n_waiting,
+       coalesce(s.n_running, 0)::bigint AS n_running, coalesce(v.n_slots_in_all, 0) AS n_slots, a.last_job_start_at
+  FROM queue_activity a
+  FULL JOIN (SELECT queue, sum(n_jobs) FILTER (WHERE status IN ('activated', 'starting')) AS n_waiting,
+                    sum(n_jobs) FILTER (WHERE status = 'running') AS n_running
+               FROM queue_statistics GROUP BY queue) s USING (queue)
+  LEFT JOIN valid_queue_slots v ON v.queue = coalesce(a.queue, s.queue);
+
+-- name: note_empty
+-- The queues that are empty now, each with since when; others are forgotten.
+WITH gone AS (DELETE FROM empty_queues WHERE queue <> ALL(:queues::text[])),
+     new AS (INSERT INTO empty_queues (queue) SELECT unnest(:queues::text[]) ON CONFLICT DO NOTHING
+             RETURNING queue, empty_since)
+SELECT queue, empty_since FROM empty_queues WHERE queue = ANY(:queues::text[])
+UNION ALL SELECT queue, empty_since FROM new;
+
+-- name: sent_tasks
+-- Tasks that were sent to queues, and whether they still make jobs. Indexes preassigned_tasks_of_queue, tasks_pkey.
+SELECT p.task_id, p.queue, p.resource_type,
+       t.status IN ('ready', 'running') AND t.site = p.queue AND EXISTS (
+           SELECT FROM task_datasets d
+            WHERE d.task_id = p.task_id AND d.type = 'input'
+              AND d.n_files_to_be_used - d.n_files_used >= :files_ready::int
+              AND d.n_files - d.n_files_used >= :files_remaining::int) AS has_work
+  FROM preassigned_tasks p JOIN tasks t USING (task_id)
+ WHERE p.released_at IS NULL AND (t.site IS NOT NULL OR p.sent_at < orrery_now() - interval '1 minute')
+ ORDER BY p.task_id;
+
+-- name: note_released
+-- They are left alone for a while.
+UPDATE preassigned_tasks SET released_at = orrery_now() WHERE task_id = ANY(:task_ids::bigint[]) AND released_at IS NULL;
+
+-- name: forget_released
+-- Tasks that may be sent to a queue again. Index preassigned_tasks_released.
+DELETE FROM preassigned_tasks WHERE released_at < orrery_now() - make_interval(hours => :hours::int);
+
+-- name: tasks_for_queue
+-- The most urgent production that may go anywhere, has enough input left, and some of it at these storages. Index
+-- tasks_fillable.
+SELECT t.task_id, t.resource_type, t.core_count, t.ram_count, t.ram_unit, t.base_ram_count, t.architecture,
+       t.trans_uses, t.trans_home, t.container_name, t.split_rule, t.processing_type, t.working_group, t.gshare,
+       t.current_priority
+  FROM tasks t
+ WHERE t.status IN ('ready', 'running') AND t.event_service = 0 AND coalesce(t.site, '') = ''
+   AND t.prod_source_label = :label
+   AND NOT EXISTS (SELECT FROM preassigned_tasks p WHERE p.task_id = t.task_id)
+   AND EXISTS (SELECT FROM task_datasets d
+                WHERE d.task_id = t.task_id AND d.type = 'input'
+                  AND d.n_files_to_be_used - d.n_files_used >= :files_ready::int
+                  AND d.n_files - d.n_files_used >= :files_remaining::int)
+   AND EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                 JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage = ANY(:storages::text[]))
+ ORDER BY t.current_priority DESC, t.task_id LIMIT :most::int;
+
+-- name: sent_to_queue
+-- How many tasks were sent to a queue, by resource type. Index preassigned_tasks_of_queue.
+SELECT resource_type, count(*) AS n_tasks FROM preassigned_tasks
+ WHERE queue = :queue AND released_at IS NULL GROUP BY resource_type;
+
+-- name: note_sent
+-- Tasks that are sent to a queue.
+INSERT INTO preassigned_tasks (task_id, queue, resource_type)
+SELECT n.task_id, :queue, n.resource_type FROM unnest(:task_ids::bigint[], :resource_types::text[]) AS n (task_id, resource_type)
+ON CONFLICT DO NOTHING;
