@@ -28,7 +28,7 @@ class Filling:
         self._parameters, self._grid, self._limits = parameters, grid, WatchLimits(parameters)
 
     async def watch_empty_queues(self, work: UnitOfWork) -> Looked:
-        """Let tasks go whose queue is busy or that have little left, then send others to queues that are empty."""
+        """Let tasks go whose queue is busy or that have little left, then fill empty queues."""
         period_s = self._limits.periods.filling_period_s
         if await store.start_run(work.connection, "queue_filler", period_s) is None:
             return Looked()

@@ -27,7 +27,7 @@ class Withholding:
         """
         limits = self._parameters.filled(policy.WithholdLimits, names={policy.LABEL_SUFFIX: policy.LABEL})
         period_s = self._limits.periods.withhold_period_s
-        if not limits.is_on or await store.start_run(work.connection, "withheld", period_s) is None:
+        if await store.start_run(work.connection, "withheld", period_s) is None or not limits.is_on:
             return Looked()
         grid, n_withheld = await self._grid.grid(work.connection), 0
         counts: dict[str, list[policy.ShareAt]] = {}

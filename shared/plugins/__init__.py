@@ -1,4 +1,4 @@
-"""Plugins: a VO brings its own brokerage, job generation, share corrector or letters to owners as an entry point.
+"""Plugins: a VO brings its own brokerage, generation, corrector or letters as an entry point.
 
     [project.entry-points."orrery.job_brokerage"]
     "example.any" = "services.job_brokerage.policy.example_vo:ExampleJobBrokerage"

@@ -75,7 +75,10 @@ async def test_a_turn_counts_what_was_found_and_done_and_how_late_it_was(
 
 async def test_each_action_has_a_lease_and_a_loop_of_its_own(service: Service) -> None:
     names = [one.name for one in service.periodic if one.name != "parameters"]
-    assert names == ["jobs", "overloaded-queues", "tasks", "attempts", "sweep", "retention"]
+    assert names == [
+        "jobs", "overloaded-queues", "tasks", "attempts", "withheld", "queue-filler", "nearly-done", "deadlines",
+        "sweep", "retention",
+    ]  # fmt: skip
     assert all(one.lease for one in service.periodic if one.name != "parameters")
 
 
@@ -86,7 +89,10 @@ async def test_the_list_says_when_each_had_its_turn_and_what_it_did_last(
     async with stage.database.begin(reason="periodic") as work:
         await named(service, "jobs").run(work)
     told = {one["action"]: one for one in (await client.get("/api/v1/watchdog/list")).json()["data"]}
-    assert set(told) == {"jobs", "overloaded_queues", "tasks", "attempts", "sweep", "retention"}
+    assert set(told) == {
+        "jobs", "overloaded_queues", "tasks", "attempts", "withheld", "queue_filler", "nearly_done", "deadlines",
+        "sweep", "retention",
+    }  # fmt: skip
     assert told["jobs"]["period_s"] == 60 and told["jobs"]["n_done"] == 2
     (did,) = told["jobs"]["did"]
     assert (did["event"], did["job_ids"]) == ("JobsExpired", [due]) and "sent for more than" in did["reason"]

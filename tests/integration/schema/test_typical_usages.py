@@ -275,8 +275,10 @@ async def rows_read(connection: asyncpg.Connection, statement: str, arguments: t
 
 async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.Connection) -> None:
     from services.jumbo_watchdog.store.tasks import SQL as JUMBO
+    from services.task_definition.tasks.store.notices import SQL as NOTICES
     from services.watchdog.store.deadlines import SQL as DEADLINES
     from services.watchdog.store.due import SQL as DUE
+    from services.watchdog.store.filling import SQL as FILLING
     from services.watchdog.store.sweeps import SQL as SWEEPS
 
     now = await populated.fetchval("SELECT orrery_now()")
@@ -284,11 +286,13 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         "before": now - timedelta(days=1), "since": now - timedelta(minutes=2), "marked": [], "most": 500,
         "merges_before": now, "es_priority": 900, "back_since": now - timedelta(hours=6), "gshare": "MC", "after": 0,
         "least_percent": 90, "closed": ["DISK"], "io_intensity": 100, "priority": 800, "label": "managed",
-        "minutes": 15, "reason": "r", "allowed": ["ready"],
+        "minutes": 15, "reason": "r", "allowed": ["ready"], "files_ready": 50, "files_remaining": 100,
+        "storages": ["DISK"], "lease_s": 60, "waited_s": 3600, "days": 30,
     }  # fmt: skip
     asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withhold_tasks")]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
-    asked += [(JUMBO, "event_service_tasks")]
+    asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "tasks_for_queue")]
+    asked += [(NOTICES, "take_notices"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
     asked += [(SWEEPS, name) for name in ("unmerged_jobs", "moved_jobs", "resumed_tasks", "leaving_tasks")]
     found = {
         name: await rows_read(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))

@@ -1,13 +1,13 @@
-"""The owner of a task is told by mail what became of it: when it ends, breaks, is exhausted or waits for him.
+"""The owner of a task is told by mail what became of it.
 
-A notice is written in the transaction of what happened, once for each cause; a letter is sent outside any transaction,
-and forgotten after three tries. Nothing is written where no mail server is set.
+That is when it ends, breaks, is exhausted or waits for its owner. A notice is written in the transaction of what
+happened, once for each cause; a letter is sent outside any transaction, and forgotten after three tries. Nothing is
+written where no mail server is set.
 
 ============  =====================================================================================================
 `plugin`      what a VO's plugin is asked: the letter about an occasion
 `letters`     the letters where a VO has no plugin; `example_vo`: one that tells failures alone
 `noting`      notices are written down
 `sending`     letters are made and sent by SMTP
-`store`       the statements of both
 ============  =====================================================================================================
 """

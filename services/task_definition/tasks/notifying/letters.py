@@ -18,7 +18,10 @@ _MEANS = {
 
 
 class PlainLetters:
-    """A letter about every cause, to the address that is the user's name, or to the user at the domain of the VO."""
+    """A letter about every cause.
+
+    It goes to the address that is the user's name, or to the user at the domain of the settings.
+    """
 
     name = "plain"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.task_definition.tasks.notifying.store import SQL
+from services.task_definition.tasks.store.notices import SQL
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCompleted

@@ -1,4 +1,7 @@
-"""Letters are made and sent by SMTP, outside any transaction; what is refused or slow is told and tried three times."""
+"""Letters are made and sent by SMTP, outside any transaction.
+
+Mail that is refused or slow is told and tried three times.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from services.task_definition.environment import TaskDefinitionSettings
 from services.task_definition.tasks.notifying.plugin import GROUP, Letter, Occasion, OwnerNotice, is_address
-from services.task_definition.tasks.notifying.store import SQL
+from services.task_definition.tasks.store.notices import SQL
 from shared.db.database import Database
 from shared.plugins import PluginError, find
 
@@ -24,6 +27,7 @@ LOOK_EVERY_S, AT_ONCE = 5.0, 20
 MOST_TRIES, AGAIN_AFTER_S = 3, 60.0
 #: who took notices has them for so long
 LEASE_S = 600.0
+GIVEN_UP = "given up"
 
 Send = Callable[[Letter], Awaitable[None]]
 
@@ -96,13 +100,13 @@ class Sending:
         try:
             letter = self._letter(taken)
         except Exception as error:  # of a VO's plugin, whatever it is
-            await self._end(taken, "given up", f"no letter: {type(error).__name__}: {error}")
+            await self._end(taken, GIVEN_UP, f"no letter: {type(error).__name__}: {error}")
             return
         if letter is None:
             await self._end(taken, "not told", None)
             return
         if not is_address(letter.to):
-            await self._end(taken, "given up", f"no address: {letter.to[:100]!r}")
+            await self._end(taken, GIVEN_UP, f"no address: {letter.to[:100]!r}")
             return
         try:
             await self._send(letter)
@@ -121,7 +125,7 @@ class Sending:
     async def _failed(self, taken: Taken, reason: str) -> None:
         """Try again later; after the third time it is forgotten."""
         if taken.attempts >= MOST_TRIES:
-            await self._end(taken, "given up", f"tried {taken.attempts} times: {reason}")
+            await self._end(taken, GIVEN_UP, f"tried {taken.attempts} times: {reason}")
             return
         log.warning("letter about task %s (%s) not sent: %s", taken.about.task_id, taken.about.cause, reason)
         self._count.labels("put off").inc()
@@ -131,12 +135,13 @@ class Sending:
                 wait_s=AGAIN_AFTER_S * taken.attempts,
             )  # fmt: skip
 
-    async def _end(self, taken: Taken, status: str, reason: str | None) -> None:
-        if status == "given up":
+    async def _end(self, taken: Taken, outcome: str, reason: str | None) -> None:
+        """Keep what became of a notice."""
+        if outcome == GIVEN_UP:
             log.error("letter about task %s (%s) given up: %s", taken.about.task_id, taken.about.cause, reason)
-        self._count.labels(status).inc()
-        async with self._database.begin(reason=f"letter {status}") as work:
+        self._count.labels(outcome).inc()
+        async with self._database.begin(reason=f"letter {outcome}") as work:
             await SQL.run(
-                work.connection, "end_notice", notice_id=taken.notice_id, status=status,
+                work.connection, "end_notice", notice_id=taken.notice_id, status=outcome,
                 reason=None if reason is None else reason[:500],
             )  # fmt: skip
