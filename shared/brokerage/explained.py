@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shared.brokerage.check import Check, Tier
 from shared.brokerage.pipeline import PASSED
@@ -15,30 +18,113 @@ Facts = Mapping[str, Any]
 _NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
 
 
-def explain_row(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A stored decision, unpacked for people and JSON: one entry per queue or nucleus, passed ones first."""
-    entries = []
-    checks = {int(code): (_check(int(code), stored), stored) for code, stored in row["checks"].items()}
-    arrays = (row["names"], row["codes"], row["found"], row["wanted"])
-    for place, (name, code, found, wanted) in enumerate(zip(*arrays, strict=True)):
-        if code == PASSED:
-            terms = {term: values[place] for term, values in row["terms"].items()}
-            entries.append({"name": name, "weight": row["weights"][place], "terms": terms, "check": None})
-            continue
-        check, stored = checks[code]
-        entries.append(
-            {
-                "name": name,
-                "check": check.name,
-                "tier": check.tier.value,
-                "temporary": check.temporary,
-                "found": f"{check.found} {check.text(found)}",
-                "wanted": f"{check.wanted} {check.text(wanted)}",
-                "parameters": stored["parameters"],
-                "lifts": stored["lifts"],
-            }
+class Stored:
+    """A stored decision by its columns: what is at a place becomes text where it is asked for, and nowhere else."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._row = row
+        self.names: Sequence[str] = row["names"]
+        self.codes = np.asarray(row["codes"], np.int64)
+        self._found, self._wanted = (np.asarray(row[name], np.float64) for name in ("found", "wanted"))
+        self.checks: dict[int, Facts] = {int(code): one for code, one in sorted(row["checks"].items())}
+        self._known = {code: _check(code, one) for code, one in self.checks.items()}
+
+    def entries(self, places: Iterable[int]) -> list[Facts]:
+        """What became of the queues or nuclei at these places, for people and JSON."""
+        return [self._passed(place) if self.codes[place] == PASSED else self._held(place) for place in places]
+
+    def _passed(self, place: int) -> Facts:
+        terms = {term: values[place] for term, values in self._row["terms"].items()}
+        return {"name": self.names[place], "weight": self._row["weights"][place], "terms": terms, "check": None}
+
+    def _held(self, place: int) -> Facts:
+        code = int(self.codes[place])
+        check, stored = self._known[code], self.checks[code]
+        return {
+            "name": self.names[place],
+            "check": check.name,
+            "tier": check.tier.value,
+            "temporary": check.temporary,
+            "found": f"{check.found} {check.text(self._found[place])}",
+            "wanted": f"{check.wanted} {check.text(self._wanted[place])}",
+            "parameters": stored["parameters"],
+            "lifts": stored["lifts"],
+        }
+
+    def passed(self) -> list[int]:
+        """The places that passed every check, the best first."""
+        weights = self._row["weights"]
+        return sorted(self._places(PASSED), key=lambda place: (-(weights[place] or 0.0), self.names[place]))
+
+    def held_by(self) -> dict[str, list[int]]:
+        """The places that each check left out."""
+        found = defaultdict[str, list[int]](list)
+        for code, check in self._known.items():
+            if places := self._places(code):
+                found[check.name] += places
+        return dict(found)
+
+    def held(self, is_meant: Callable[[Facts], Any]) -> NDArray[np.int64]:
+        """The places that were left out by checks of which something is true."""
+        return np.flatnonzero(np.isin(self.codes, [code for code, one in self.checks.items() if is_meant(one)]))
+
+    def distinct(self, places: Iterable[int]) -> list[int]:
+        """One place, the first by name, of each check with other numbers."""
+        ordered = np.asarray(sorted(places, key=self.names.__getitem__), np.int64)
+        numbers = np.column_stack((self.codes, np.nan_to_num(self._found), np.nan_to_num(self._wanted)))[ordered]
+        found: list[int] = ordered[np.unique(numbers, axis=0, return_index=True)[1]].tolist()
+        return found
+
+    def n_queues(self, places: Iterable[int]) -> int:
+        """How many queues these are: a queue has a place for each resource type, QUEUE/TYPE."""
+        return len({queue_of(self.names[place]) for place in places})
+
+    def beyond(self) -> NDArray[np.float64]:
+        """By how much what was found is more than what was wanted; zero where these are words, or not known."""
+        return np.nan_to_num(np.where(self._are_words(), 0.0, self._found - self._wanted), nan=0.0)
+
+    def nearest(self, places: Sequence[int], miss: Facts | None, at_most: int) -> list[int]:
+        """So many of them, as `nearest_first` orders their entries."""
+        apart = np.abs(self._found - self._wanted) / np.maximum(
+            np.maximum(np.abs(self._found), np.abs(self._wanted)), 1e-9
         )
-    return sorted(entries, key=lambda entry: (entry["check"] is not None, -(entry.get("weight") or 0.0), entry["name"]))
+        distances = np.where(np.isnan(apart) | self._are_words(), np.inf, apart)
+        some, nearest = np.asarray(places), (miss or {}).get("name")
+        if at_most < len(some):  # the others are not put into an order
+            furthest = np.partition(distances[some], at_most)[at_most]
+            some = np.asarray([one for one in some if distances[one] <= furthest or self.names[one] == nearest])
+        key = {int(one): (self.names[one] != nearest, distances[one], self.names[one]) for one in some}
+        return sorted(key, key=key.__getitem__)[:at_most]
+
+    def _are_words(self) -> NDArray[np.bool_]:
+        return np.isin(self.codes, [code for code, one in self.checks.items() if one["words"]])
+
+    def _places(self, code: int) -> list[int]:
+        found: list[int] = np.flatnonzero(self.codes == code).tolist()
+        return found
+
+    def shortened(self, miss: Facts | None, at_most: int) -> tuple[list[Facts], list[dict[str, Any]]]:
+        """At most so many entries of each check, and how many there are of it.
+
+        Those that passed are told by weight and have the check None; others the nearest first.
+        """
+        passed, held = self.passed(), self.held_by()
+        told = passed[:at_most]
+        for places in held.values():
+            told += self.nearest(places, miss, at_most)
+        of_check: dict[str | None, list[int]] = {**({None: passed} if passed else {}), **held}
+        numbers = [
+            {"check": check, "n_queues": self.n_queues(places), "n_entries": len(places)}
+            for check, places in of_check.items()
+        ]
+        return self.entries(told), numbers
+
+
+def explain_row(row: Mapping[str, Any]) -> list[Facts]:
+    """A stored decision, unpacked: one entry for each queue or nucleus, passed ones first, the best before others."""
+    stored = Stored(row)
+    held = sorted(np.flatnonzero(stored.codes != PASSED).tolist(), key=stored.names.__getitem__)
+    return stored.entries([*stored.passed(), *held])
 
 
 def _check(code: int, stored: Mapping[str, Any]) -> Check:
@@ -87,21 +173,3 @@ def nearest_first(entries: Sequence[Facts], miss: Facts | None) -> list[Facts]:
     """What one check left out: the nearest miss of the decision, then by the distance of the numbers."""
     nearest = (miss or {}).get("name")
     return sorted(entries, key=lambda one: (one["name"] != nearest, distance(one), one["name"]))
-
-
-def shortened(entries: Sequence[Facts], miss: Facts | None, at_most: int) -> tuple[list[Facts], list[dict[str, Any]]]:
-    """At most so many entries of each check, and how many there are of it.
-
-    Those that passed are told by weight and have the check None; others the nearest first.
-    """
-    by_check = defaultdict[str | None, list[Facts]](list)
-    for entry in entries:
-        by_check[entry["check"]].append(entry)
-    kept: list[Facts] = []
-    for check, some in by_check.items():
-        kept += (some if check is None or not at_most else nearest_first(some, miss))[:at_most]
-    numbers = [
-        {"check": check, "n_queues": len({queue_of(one["name"]) for one in some}), "n_entries": len(some)}
-        for check, some in by_check.items()
-    ]
-    return kept, numbers

@@ -25,14 +25,14 @@ from services.task_definition.tasks.policy.position import Position, ShareBeside
 from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
 from services.task_definition.tasks.policy.state_texts import job_state_text, task_state_text
 from services.task_definition.tasks.policy.time_out_texts import time_out, watched_job
-from services.task_definition.tasks.policy.waiting import part_line, waits_for
+from services.task_definition.tasks.policy.waiting import part_line, telling, waits_for
 from services.task_definition.tasks.store import reads as store_reads
 from services.task_definition.tasks.store.explanations import SQL
 from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
-from shared.brokerage.explained import explain_row, shortened
+from shared.brokerage.explained import Stored, explain_row
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
@@ -50,6 +50,8 @@ from shared.timeouts.queues import queue_facts
 from shared.timeouts.rule import ES_PRIORITY
 
 WITHOUT_COUNTS: dict[str, list[dict[str, Any]]] = {"queues": [], "failures": [], "taken_back": [], "retry_rules": []}
+#: of a decision that is told in part: words are made of it
+WORDS_ALONE = frozenset({"n_of_queue", "n_may_pass"})
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 
 
@@ -111,7 +113,7 @@ class Explanation:
             "generation": None if generation is None else dict(generation),
             "deadline": None if deadline is None else dict(deadline),
             "more_jobs": listed.get("more_jobs", []),
-            "decisions": _unpacked(decisions, _unpacked_for_task(decisions, task["status"], asked)),
+            "decisions": _unpacked(decisions, asked, _worded(decisions, task["status"], asked)),
             "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
             "notices": [dict(row) for row in await SQL.rows(connection, "notices_of_task", task_id=task_id)],
             "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
@@ -137,7 +139,7 @@ class Explanation:
         }
         found["meaning"] = task_meaning(found["task"], found["decisions"])
         found["text"] = task_text(found, everything=asked.everything) if asked.counts else ""
-        return found if asked.queues is None else _shortened(found, asked.queues, _told_of(decisions, asked))
+        return found if asked.queues is None else _shortened(found, decisions, asked)
 
     async def job(
         self, connection: asyncpg.Connection, job_id: int, caller: Caller, asked: Asked = ALL
@@ -162,15 +164,14 @@ class Explanation:
             "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
             "time_out": await self._time_out(connection, job),
             "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
-            "decisions": _unpacked([*unplaceable, *about]),
+            "decisions": _unpacked([*unplaceable, *about], asked),
             "history": latest_first(
                 [dict(one) for one in await SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)]
             ),
         }
         found["waits_for"] += [f"merge chunk {one['chunk_id']} found no queue, see below" for one in unplaceable]
         found["text"] = job_text(found, everything=asked.everything)
-        told_of = _told_of([*unplaceable, *about], asked)
-        return found if asked.queues is None else _shortened(found, asked.queues, told_of)
+        return found if asked.queues is None else _shortened(found, [*unplaceable, *about], asked)
 
     async def _unplaceable_merging(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[asyncpg.Record]:
         """The last decision about merging for the task of a job that waits for it, if no queue was found."""
@@ -249,10 +250,11 @@ def _part(row: asyncpg.Record, asked: Asked) -> dict[str, Any]:
     """What a part of a task waits for, with the queues of the decision about it."""
     kept = ("waits_for", "work", "part", "since", "retry_at", "n_futile", "not_before", "woken_by", "decision_id",
             "outcome")  # fmt: skip
-    is_shown = asked.counts or asked.queues != 0
-    queues = explain_row(dict(row)) if row["decision_id"] is not None and is_shown else []
-    part = {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
-    return {**part, "text": part_line(part)}
+    is_shown = row["decision_id"] is not None and (asked.counts or asked.queues != 0)
+    part = {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", [])}
+    told = _entries(row, asked, None) if is_shown else {"queues": []}
+    queues = told["queues"] if asked.queues is None else []
+    return {**part, "queues": queues, "text": part_line({**part, **told})}
 
 
 async def _unused_input(connection: asyncpg.Connection, task_id: int) -> list[str]:
@@ -283,35 +285,43 @@ def _told_of(rows: Sequence[asyncpg.Record], asked: Asked) -> Collection[int]:
     return [one for one in kept if one in asked.decisions] or kept[:1]
 
 
-def _unpacked_for_task(rows: Sequence[asyncpg.Record], status: TaskStatus, asked: Asked) -> Collection[int]:
-    """The decisions whose queues something is made of: the text of all, the meaning of pending of the first."""
+def _worded(rows: Sequence[asyncpg.Record], status: TaskStatus, asked: Asked) -> Collection[int]:
+    """The decisions of which something is said: in the text of all, in the meaning of pending of the first."""
     if asked.queues is None or asked.counts:
         return [row["decision_id"] for row in rows]
     told_of = _told_of(rows, asked) if asked.queues else []
     return [*told_of, *(row["decision_id"] for row in rows[:1] if status == "pending")]
 
 
-def _shortened(found: dict[str, Any], at_most: int, told_of: Collection[int]) -> dict[str, Any]:
-    """The same with few queues of few decisions; `by_check` says how many there are of those that are told in part."""
-    decisions = []
-    for one in found["decisions"]:
-        is_told = one["decision_id"] in told_of and at_most > 0
-        miss = one["summary"].get("nearest_miss")
-        queues, numbers = shortened(one["queues"], miss, at_most) if is_told else ([], [])
-        decisions.append({**one, "queues": queues, "by_check": numbers})
-    parts = {"waits": [{**one, "queues": []} for one in found["waits"]]} if "waits" in found else {}
-    return {**found, **parts, "decisions": decisions}
+def _entries(row: asyncpg.Record, asked: Asked, miss: Any) -> dict[str, Any]:
+    """The queues of a decision: all of them where all are told, else those that its words are made of."""
+    if asked.queues is None or asked.everything:
+        return {"queues": explain_row(dict(row))}
+    return telling(Stored(dict(row)), miss)
 
 
-def _unpacked(rows: Sequence[asyncpg.Record], wanted: Collection[int] | None = None) -> list[dict[str, Any]]:
-    """Decisions with their packed arrays as one entry for each queue; with none for those that are not wanted."""
+def _unpacked(
+    rows: Sequence[asyncpg.Record], asked: Asked, worded: Collection[int] | None = None
+) -> list[dict[str, Any]]:
+    """Decisions with what is said of their queues; of those that are not in `worded` nothing is."""
     kept = ("decision_id", "kind", "chunk_kind", "chunk_id", "decided_at", "plugin", "seed", "world_version",
             "outcome", "chosen", "retry_at", "summary")  # fmt: skip
-    found = [
-        {
-            **{name: row[name] for name in kept},
-            "queues": explain_row(dict(row)) if wanted is None or row["decision_id"] in wanted else [],
-        }
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        is_worded = worded is None or row["decision_id"] in worded
+        told = _entries(row, asked, row["summary"].get("nearest_miss")) if is_worded else {"queues": []}
+        found.append({**{name: row[name] for name in kept}, **told})
     return [{**one, "waits_for": waits_for(one)} for one in found]
+
+
+def _shortened(found: dict[str, Any], rows: Sequence[asyncpg.Record], asked: Asked) -> dict[str, Any]:
+    """The same with few queues of few decisions; `by_check` says how many there are of those that are told in part."""
+    decisions, told_of = [], _told_of(rows, asked)
+    for one, row in zip(found["decisions"], rows, strict=True):
+        queues: Sequence[Any] = ()
+        numbers: Sequence[Any] = ()
+        if asked.queues and one["decision_id"] in told_of:
+            queues, numbers = Stored(dict(row)).shortened(one["summary"].get("nearest_miss"), asked.queues)
+        facts = {name: value for name, value in one.items() if name not in WORDS_ALONE}
+        decisions.append({**facts, "queues": queues, "by_check": numbers})
+    return {**found, "decisions": decisions}

@@ -41,13 +41,16 @@ def counts(numbers: Mapping[str, int], more: Collection[str] = ()) -> str:
 
 
 def task_meaning(task: Facts, decisions: Sequence[Facts]) -> str:
-    """What the status means; pending is not called temporary where somebody must change something."""
+    """What the status means; pending is not called temporary where somebody must change something.
+
+    `n_may_pass` of a decision: how many queues may pass, where not all are among its entries.
+    """
     meaning = TASK_MEANINGS[task["status"]]
     last = decisions[0] if decisions else None
     miss = last["summary"].get("nearest_miss") if last is not None and last["outcome"] == "none" else None
     if task["status"] != "pending" or last is None or miss is None or miss.get("temporary", True):
         return meaning
-    may_pass = queues_among(one for one in last["queues"] if one.get("temporary"))
+    may_pass = last.get("n_may_pass", queues_among(one for one in last["queues"] if one.get("temporary")))
     others = f"; queues left out by what may pass: {may_pass}" if may_pass else ""
     return f"waits for a place: {miss['check']} ({miss['tier']}) stays until somebody changes it{others}"
 

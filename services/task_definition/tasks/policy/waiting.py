@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from shared.brokerage.check import compared
-from shared.brokerage.explained import number_of, queue_of
+from shared.brokerage.explained import Stored, number_of, queue_of
 from shared.brokerage.lifts import Lift
 
 Facts = Mapping[str, Any]
@@ -23,13 +25,40 @@ ROOM = {
 }
 #: what job sets without a queue wait for
 REAL_CO_JUMBO = "waits for real co-jumbo jobs"
+#: what lifts a limit of people
+OF_PEOPLE = frozenset({Lift.USER.value, Lift.SHARE.value})
 #: said with the queue or the limit itself, or as the time
 _SAID_OTHERWISE = {Lift.QUEUE.value, Lift.TIME.value, Lift.NOTHING.value, Lift.PARAMETER.value}
+
+
+def telling(stored: Stored, miss: Facts | None) -> dict[str, Any]:
+    """The entries of a decision that its words are made of, and how many queues its words count.
+
+    Of each check the first by name, the nearest misses at queues and each limit of people; the nearest miss of all.
+    """
+    names, of_queue = stored.names, stored.held(lambda one: Lift.QUEUE.value in one["lifts"])
+    is_room = np.isin(stored.codes, [code for code, one in stored.checks.items() if one["name"] in ROOM])
+    keys = (np.asarray(names)[of_queue], stored.beyond()[of_queue], ~is_room[of_queue])
+    nearest: dict[str, int] = {}
+    for place in of_queue[np.lexsort(keys)].tolist():
+        nearest.setdefault(queue_of(names[place]), place)
+        if len(nearest) == SHOWN_QUEUES:
+            break
+    first = [min(places, key=names.__getitem__) for places in stored.held_by().values()]
+    limits = stored.distinct(stored.held(lambda one: not OF_PEOPLE.isdisjoint(one["lifts"])).tolist())
+    of_all = [names.index(miss["name"])] if miss and miss["name"] in names else []
+    told = {*nearest.values(), *first, *limits, *of_all}
+    return {
+        "queues": stored.entries(sorted(told, key=names.__getitem__)),
+        "n_of_queue": stored.n_queues(of_queue.tolist()),
+        "n_may_pass": stored.n_queues(stored.held(lambda one: one["temporary"]).tolist()),
+    }
 
 
 def waits_for(decision: Facts) -> str:
     """What a decision waits for; empty if it found a place.
 
+    `n_of_queue`: how many queues there are that can be lifted, where not all are among its entries.
     Example: "room at BNL (100 queued of its VO, at most 40), the grid or 19:50 UTC".
     """
     if decision["outcome"] != "none":
@@ -37,17 +66,16 @@ def waits_for(decision: Facts) -> str:
     held = [one for one in decision["queues"] if one.get("check")]
     # The nearest of each queue's entries.
     nearest: dict[str, Facts] = {}
-    of_people = {Lift.USER.value, Lift.SHARE.value}
     for one in sorted((one for one in held if Lift.QUEUE.value in one.get("lifts", ())), key=_nearness):
         nearest.setdefault(queue_of(one["name"]), one)
     texts = [_at_queue(one) for one in list(nearest.values())[:SHOWN_QUEUES]]
-    more = len(nearest) - len(texts)
+    more = decision.get("n_of_queue", len(nearest)) - len(texts)
     if more:
         texts.append("another queue" if more == 1 else f"one of {more} more queues")
-    limits = {_limit(one): None for one in held if not of_people.isdisjoint(one.get("lifts", ()))}
+    limits = {_limit(one): None for one in held if not OF_PEOPLE.isdisjoint(one.get("lifts", ()))}
     texts += list(limits)
     others = {lift: None for one in held for lift in one.get("lifts", ())}
-    said = _SAID_OTHERWISE | of_people
+    said = _SAID_OTHERWISE | OF_PEOPLE
     texts += [lift for lift in others if lift not in said]
     if decision["retry_at"]:
         texts.append(f"{str(decision['retry_at'])[11:16]} UTC")
