@@ -18,7 +18,8 @@ from services.job_brokerage.store import chunks as store
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
 from shared.brokerage.decision import Decision
-from shared.brokerage.explained import explain_row
+from shared.brokerage.difference import Difference, difference
+from shared.brokerage.explained import Stored
 from shared.brokerage.request import JobRequest
 from shared.config.declared import find_parameter, near_names
 from shared.config.parameters import Parameters, Place
@@ -60,10 +61,11 @@ class Supposing:
         numbers: Mapping[str, float],
         settings: Sequence[str],
         seed: int,
+        at_most: int | None = None,
     ) -> dict[str, Any] | None:
         """Tell what would be decided, and what differs; None for a chunk that is not there, or not told.
 
-        `chunk_id` None: the last one of the task.
+        `chunk_id` None: the last one of the task. `at_most`: so many differences are told.
 
         `settings`: runtime parameters, COMPONENT.KEY=VALUE. Raises WrongRequest for one that there is not, and for
         numbers that make no sense.
@@ -87,26 +89,27 @@ class Supposing:
         except ValueError as error:
             raise WrongRequest([FieldProblem("number", str(dict(numbers)), "what makes sense", str(error))]) from None
         async with self._turn:
-            old, new, changes = await asyncio.to_thread(self._compared, before, after, seed)
+            old, new, found = await asyncio.to_thread(self._compared, before, after, seed, at_most)
         return {
             "task_id": row["task_id"],
             "chunk_id": chunk_id,
             **numbers_of(row),
             "before": _told(old),
             "after": _told(new),
-            "changes": changes,
+            "changes": found.changes,
+            "n_changes": found.numbers,
         }
 
     def _compared(
-        self, before: JobRequest, after: JobRequest, seed: int
-    ) -> tuple[Decision, Decision, list[dict[str, Any]]]:
+        self, before: JobRequest, after: JobRequest, seed: int, at_most: int | None
+    ) -> tuple[Decision, Decision, Difference]:
         """Decide on both, on one world; where nothing is supposed once."""
         world = self._snapshot.world.of_vo(before.vo)
         old = policy_of(before, self._find_policy).decide(world, before, seed)
         if after == before:
-            return old, old, []
+            return old, old, Difference([], {})
         new = policy_of(after, self._find_policy).decide(world, after, seed)
-        return old, new, _different(explain_row(old.packed()), explain_row(new.packed()))
+        return old, new, difference(Stored(old.packed()), Stored(new.packed()), at_most)
 
 
 def numbers_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -169,14 +172,3 @@ def _told(decision: Decision) -> dict[str, Any]:
         "summary": decision.summary(),
         "reason": decision.reason(),
     }
-
-
-def _different(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The queues about which the two do not say the same."""
-    old, new = {one["name"]: one for one in before}, {one["name"]: one for one in after}
-    names = sorted({*old, *new})
-    return [
-        {"name": name, "before": old.get(name), "after": new.get(name)}
-        for name in names
-        if old.get(name) != new.get(name)
-    ]

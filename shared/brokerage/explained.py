@@ -34,8 +34,8 @@ class Stored:
         return [self._passed(place) if self.codes[place] == PASSED else self._held(place) for place in places]
 
     def _passed(self, place: int) -> Facts:
-        terms = {term: values[place] for term, values in self._row["terms"].items()}
-        return {"name": self.names[place], "weight": self._row["weights"][place], "terms": terms, "check": None}
+        weight, terms = self.weight_of(place)
+        return {"name": self.names[place], "weight": weight, "terms": terms, "check": None}
 
     def _held(self, place: int) -> Facts:
         code = int(self.codes[place])
@@ -50,6 +50,19 @@ class Stored:
             "parameters": stored["parameters"],
             "lifts": stored["lifts"],
         }
+
+    def check_of(self, place: int) -> str | None:
+        """The check that left out what is at a place; None: it passed."""
+        code = int(self.codes[place])
+        return None if code == PASSED else self._known[code].name
+
+    def compared(self, place: int) -> tuple[float, float]:
+        """What was found at a place, and what was wanted."""
+        return float(self._found[place]), float(self._wanted[place])
+
+    def weight_of(self, place: int) -> tuple[float | None, dict[str, float | None]]:
+        """Its weight and the terms of it."""
+        return self._row["weights"][place], {term: values[place] for term, values in self._row["terms"].items()}
 
     def passed(self) -> list[int]:
         """The places that passed every check, the best first."""

@@ -50,6 +50,7 @@ async def preview(visit: Visit) -> Page:
         "inputs": inputs_of(found["command"]),
         "ids": ",".join(str(one["task_id"]) for one in hit),
         "jobs": _summed(one["jobs"] for one in hit),
+        "more_jobs": {state for one in hit for state in one["more_jobs"]},
     }
     title = f"{verb}: {len(hit)} {'task' if len(hit) == 1 else 'tasks'}"
     return Page("bulk.html", title, _verb(verb, [one["task_id"] for one in hit]), data, shown=shown)

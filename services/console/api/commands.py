@@ -16,6 +16,8 @@ from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 from services.console.signing import Said
 
+#: jobs of each state that are counted
+COUNT_TO = 10_000
 #: of an older client, and another name of a field that is there
 NOT_OFFERED = frozenset({("reassign", "soft"), ("change_split_rule", "attribute_value")})
 
@@ -29,8 +31,9 @@ async def preview(visit: Visit) -> Page:
     """Say what the command does to the task, its jobs, files and children, and what it takes."""
     task_id = visit.id("task_id")
     command = await _command(visit)
-    task = await visit.api.get("task/get_details", task_id=task_id)
-    data = {"command": command, "task": {name: task.get(name) for name in ("task_name", "status", "jobs", "files")}}
+    task = await visit.api.get("task/get_details", task_id=task_id, count_to=COUNT_TO)
+    kept = ("task_name", "status", "jobs", "more_jobs", "files")
+    data = {"command": command, "task": {name: task.get(name) for name in kept}}
     shown = {"task_id": task_id, "tab": "overview", "inputs": inputs_of(command)}
     verb = f"orrery {command['verb']} {task_id}"
     return Page("command.html", f"Task {task_id}: {command['verb']}", verb, data, shown=shown)

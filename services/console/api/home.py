@@ -72,7 +72,7 @@ def _pattern(wanted: str) -> str:
 
 async def _task(visit: Visit, task_id: int) -> list[dict[str, Any]]:
     try:
-        details = await visit.api.get("task/get_details", task_id=task_id)
+        details = await visit.api.get("task/get_details", task_id=task_id, count_to=1)
     except Away:
         raise
     except Refused:
@@ -86,7 +86,5 @@ async def _jobs(visit: Visit, job_id: int) -> list[dict[str, Any]]:
 
 
 async def _queues(visit: Visit, wanted: str) -> list[dict[str, Any]]:
-    rows = await visit.api.get("grid/queues")
-    part = wanted.strip("*").lower()
-    fitting = [one for one in rows if part in str(one["queue"]).lower() or part in str(one["site"]).lower()]
-    return [{name: one[name] for name in ("queue", "site", "status")} for one in fitting[:SHOWN]]
+    rows = await visit.api.get("grid/queues", part=wanted.strip("*")[:120], limit=SHOWN, records="false")
+    return [{name: one[name] for name in ("queue", "site", "status")} for one in rows]

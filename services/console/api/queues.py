@@ -17,13 +17,14 @@ from services.console.showing.pages import Page
 from services.console.signing import Said
 
 WAITING = ("pending", "defined", "assigned", "throttled")
+ROWS = 200
 #: how the list may be ordered
 ORDERS = {"queue": "by name", "running": "most running first", "activated": "most activated first"}
 
 
 def routes(console: Console) -> list[Route]:
     return [
-        console.page("queues", queues, ("q", "order")),
+        console.page("queues", queues, ("q", "order", "after")),
         console.form("queue-cordon", cordon),
         console.form("queue-uncordon", uncordon),
         console.page("queues/{queue:path}", queue, about=(subjects.queue("{queue}"), subjects.GRID)),
@@ -31,28 +32,28 @@ def routes(console: Console) -> list[Route]:
 
 
 async def queues(visit: Visit) -> Page:
-    """List all of them, or those with a text in their name, site or status."""
-    wanted, order = visit.word("q")[:100].lower(), visit.word("order")
-    if order and order not in ORDERS:
+    """List those with a text in their name, site, status or type, so many on a page."""
+    wanted, order, after = visit.word("q")[:100], visit.word("order") or "queue", visit.word("after")
+    if order not in ORDERS:
         raise Refused(f"order: {order[:40]!r}: allowed: {', '.join(ORDERS)}")
-    rows = [row_of(one) for one in await visit.api.get("grid/queues")]
-    fitting = [one for one in rows if wanted in f"{one['queue']} {one['site']} {one['status']} {one['type']}".lower()]
-    if order in ("running", "activated"):
-        fitting.sort(key=lambda one: (-one[order], one["queue"]))
-    data = {"q": visit.word("q")[:100], "order": order or "queue", "queues": fitting}
-    return Page("queues.html", "Queues", "orrery queues", data, shown={"orders": ORDERS, "n_all": len(rows)},
-                refresh_s=60)  # fmt: skip
+    asked = {"part": wanted, "order": order, "after": after, "limit": ROWS + 1, "records": "false"}
+    rows = [row_of(one) for one in await visit.api.get("grid/queues", **asked)]
+    data = {"q": wanted, "order": order, "queues": rows[:ROWS]}
+    is_more = len(rows) > ROWS
+    shown = {"orders": ORDERS, "after": after, "is_more": is_more,
+             "next": rows[ROWS - 1]["queue"] if is_more and order == "queue" else ""}  # fmt: skip
+    return Page("queues.html", "Queues", "orrery queues", data, shown=shown, refresh_s=60)
 
 
 def row_of(one: Mapping[str, Any]) -> dict[str, Any]:
-    jobs = one.get("jobs") or {}
     kept = ("queue", "site", "status", "type", "cordon_reason", "running_workers", "n_slots", "last_pilot_at")
-    return {
-        **{name: one.get(name) for name in kept},
-        "activated": jobs.get("activated", 0),
-        "running": jobs.get("running", 0),
-        "waiting": sum(jobs.get(state, 0) for state in WAITING),
-    }
+    return {**{name: one.get(name) for name in kept}, **loads_of(one.get("jobs") or {})}
+
+
+def loads_of(jobs: Mapping[str, int]) -> dict[str, int]:
+    """Jobs by state as lists show them."""
+    waiting = sum(jobs.get(state, 0) for state in WAITING)
+    return {"activated": jobs.get("activated", 0), "running": jobs.get("running", 0), "waiting": waiting}
 
 
 async def queue(visit: Visit) -> Page:

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from starlette.routing import Route
 
-from services.console.api.queues import row_of
+from services.console.api.queues import loads_of, row_of
 from services.console.api.visits import Console, Visit
 from services.console.policy.series import hours_of
 from services.console.showing.pages import Page
 
-SUMMED = ("activated", "running", "waiting")
+ROWS = 200
 
 
 def routes(console: Console) -> list[Route]:
-    return [console.page("sites", sites, ("q",)), console.page("sites/{site:path}", site)]
+    return [console.page("sites", sites, ("q", "after")), console.page("sites/{site:path}", site)]
 
 
 async def sites(visit: Visit) -> Page:
-    """List all of them, or those with a text in their name, with the jobs of their queues."""
-    wanted = visit.word("q")[:100]
-    found = await visit.api.parts(sites=visit.api.get("grid/sites"), queues=visit.api.get("grid/queues"))
-    queues = [row_of(one) for one in found.data["queues"] or []]
-    rows = [{**one, **_summed(queue for queue in queues if queue["site"] == one["site"])}
-            for one in found.data["sites"] or [] if wanted.lower() in one["site"].lower()]  # fmt: skip
-    data = {"q": wanted, "sites": rows}
-    return Page("sites.html", "Sites", "orrery queues", data, found.away, refresh_s=60)
-
-
-def _summed(queues: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    some = list(queues)
-    return {name: sum(one[name] for one in some) for name in SUMMED}
+    """List those with a text in their name, with the jobs of their queues, so many on a page."""
+    wanted, after = visit.word("q")[:100], visit.word("after")
+    rows = await visit.api.get("grid/sites", part=wanted, after=after, limit=ROWS + 1)
+    data = {"q": wanted, "sites": [{**one, **loads_of(one["jobs"])} for one in rows[:ROWS]]}
+    shown = {"after": after, "next": rows[ROWS - 1]["site"] if len(rows) > ROWS else ""}
+    return Page("sites.html", "Sites", "orrery queues", data, shown=shown, refresh_s=60)
 
 
 async def site(visit: Visit) -> Page:
@@ -40,11 +30,11 @@ async def site(visit: Visit) -> Page:
     name = visit.request.path_params["site"]
     found = await visit.api.parts(
         explained=visit.api.get("explain/site", site=name),
-        sites=visit.api.get("grid/sites"),
-        queues=visit.api.get("grid/queues"),
+        sites=visit.api.get("grid/sites", site=name),
+        queues=visit.api.get("grid/queues", site=name, records="false"),
     )
-    known = next((one for one in found.data["sites"] or [] if one["site"] == name), None)
-    queues = [row_of(one) for one in found.data["queues"] or [] if one["site"] == name]
+    known = next(iter(found.data["sites"] or []), None)
+    queues = [row_of(one) for one in found.data["queues"] or []]
     explained = found.data["explained"]
     data = {"site": name, "known": known, "queues": queues, "explained": explained}
     shown = {"hours": hours_of(explained["day"], visit.now) if explained else [], **(explained or {}), **data}

@@ -16,12 +16,14 @@ from services.console.showing.pages import Page
 
 #: jobs of which a picture is made, and rows of the table beside it
 NEWEST_JOBS = 500
-#: jobs of each state that are counted, and queues that are shown of one check that is asked for
-COUNT_TO, QUEUES_OF_ONE = 10_000, 1_000
+#: jobs of each state that are counted; that are looked at for where they are, and what they failed of
+COUNT_TO, LOOKED_AT = 10_000, 2_000
+#: queues that are shown of one check that is asked for
+QUEUES_OF_ONE = 1_000
 #: of the table of queues with jobs of a task
 ROWS = 100
-#: every queue of a decision
-ALL_QUEUES = 1_000_000
+#: differences between two decisions that are listed
+CHANGES = 200
 #: a page without hints, or with one that was lost, is no older
 REFRESH_S = 15
 #: what others are told has this key, and names to whom the rest is told
@@ -53,7 +55,7 @@ async def task(visit: Visit) -> Page:
     task_id, get = visit.id("task_id"), visit.api.get
     found = await visit.api.parts(
         task=get("task/get_details", task_id=task_id, include_parameters="true", count_to=COUNT_TO),
-        explanation=get("explain/task", task_id=task_id, count_to=COUNT_TO, queues=0),
+        explanation=get("explain/task", task_id=task_id, count_to=LOOKED_AT, queues=0),
         commands=get("task/get_commands", task_id=task_id),
     )
     details, explanation = found.data["task"], found.data["explanation"]
@@ -64,7 +66,7 @@ async def task(visit: Visit) -> Page:
         "meaning": meaning_of(details or {"status": status}, explanation),
         "waits": waits_of(explanation),
         "tab": "overview",
-        "count_to": COUNT_TO,
+        "count_to": LOOKED_AT,
         "rows": ROWS,
         "task_id": task_id,
     }
@@ -106,28 +108,28 @@ async def why(visit: Visit) -> Page:
 
 async def decisions(visit: Visit) -> Page:
     """List those that are kept, and what is different between two of them."""
-    task_id, compared = visit.id("task_id"), reasons.ids_of(visit.word("first"), visit.word("second"))
-    explanation = await visit.api.get(
-        "explain/task",
-        task_id=task_id,
-        counts="false",
-        queues=ALL_QUEUES if len(compared) == 2 else 0,
-        decision=compared,
-    )
-    kept = explanation.get("decisions") or []
-    first, second = _decision(kept, visit.word("first")), _decision(kept, visit.word("second"))
-    alike = first is not None and second is not None and first["kind"] == second["kind"]
-    changes = reasons.difference(first, second) if first and second and alike else None
+    task_id, ids = visit.id("task_id"), reasons.ids_of(visit.word("first"), visit.word("second"))
+    questions = {"explanation": visit.api.get("explain/task", task_id=task_id, counts="false", queues=0)}
+    if len(ids) == 2:
+        asked = {"task_id": task_id, "first": ids[0], "second": ids[1], "limit": CHANGES}
+        questions["compared"] = visit.api.get("explain/difference", **asked)
+    found = await visit.api.parts(**questions)
+    explanation, compared = found.data["explanation"] or {}, found.data.get("compared") or {}
+    changes = compared.get("changes")
     data = {
-        "task": explanation["task"],
-        "decisions": [{name: one[name] for name in one if name not in ("queues", "by_check")} for one in kept],
-        "compared": [one["decision_id"] for one in (first, second) if one] if changes is not None else [],
-        "changes": None if changes is None else [asdict(one) for one in changes],
-        "withheld": explanation["task"].get(WITHHELD),
+        "task": explanation.get("task"),
+        "decisions": [
+            {name: one[name] for name in one if name not in ("queues", "by_check")}
+            for one in explanation.get("decisions") or []
+        ],
+        "compared": [int(one) for one in ids] if changes is not None else [],
+        "changes": None if changes is None else [asdict(one) for one in reasons.changes_of(changes)],
+        "n_changes": compared.get("n_changes") or {},
+        "withheld": (explanation.get("task") or {}).get(WITHHELD),
     }
-    shown = {"tab": "decisions", "task_id": task_id, "not_alike": bool(first and second and not alike)}
+    shown = {"tab": "decisions", "task_id": task_id, "not_alike": bool(compared) and changes is None}
     return Page("decisions.html", f"Task {task_id}: decisions", f"orrery explain task {task_id} --all", data,
-                shown=shown)  # fmt: skip
+                found.away, shown)  # fmt: skip
 
 
 async def timeline(visit: Visit) -> Page:

@@ -14,6 +14,8 @@ from services.console.policy import reasons
 from services.console.policy.reasons import ids_of
 from services.console.showing.pages import Page
 
+#: differences that are listed
+CHANGES = 200
 #: numbers of a task, what each is, and the name of its unit in the answer
 NUMBERS: Mapping[str, tuple[str, str]] = {
     "ram_count": ("memory", "ram_unit"),
@@ -51,6 +53,7 @@ async def what_if(visit: Visit) -> Page:
         seed=decision["seed"],
         number=[f"{name}={value}" for name, value in given.items()],
         parameter=settings,
+        limit=CHANGES,
     )
     data = {
         "task": explanation["task"],
@@ -58,7 +61,8 @@ async def what_if(visit: Visit) -> Page:
         **{name: found[name] for name in ("numbers", "units", "before", "after")},
         "given": given,
         "settings": settings,
-        "changes": [asdict(one) for one in _differences(found["changes"])],
+        "changes": [asdict(one) for one in reasons.changes_of(found["changes"])],
+        "n_changes": found["n_changes"],
     }
     shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision)}
     return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown)
@@ -76,11 +80,6 @@ async def _explained(visit: Visit, task_id: int, decision: str) -> dict[str, Any
 def _about_queues(explanation: Mapping[str, Any], wanted: str) -> Mapping[str, Any] | None:
     about = (one for one in explanation.get("decisions") or [] if one["kind"] == "job" and one["chunk_id"])
     return next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
-
-
-def _differences(changes: Sequence[Mapping[str, Any]]) -> Sequence[reasons.Change]:
-    before, after = ([one[when] for one in changes if one[when]] for when in ("before", "after"))
-    return reasons.difference({"queues": before}, {"queues": after})
 
 
 def _governing(decision: Mapping[str, Any]) -> Sequence[str]:

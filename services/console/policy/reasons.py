@@ -1,4 +1,4 @@
-"""A stored decision by check, the nearest miss first, and what is different in another one."""
+"""A stored decision by check, the nearest miss first, and what is different in another one, in words."""
 
 from __future__ import annotations
 
@@ -95,45 +95,16 @@ class Change:
     terms: Sequence[tuple[str, float | None, float | None]] = ()
 
 
-def difference(before: Facts, after: Facts) -> list[Change]:
-    """Queues that came, went, changed their weight or are left out by something else, in this order."""
-    old = {one["name"]: one for one in before["queues"]}
-    new = {one["name"]: one for one in after["queues"]}
-    changes = [_change(name, old.get(name), new.get(name)) for name in sorted({*old, *new})]
-    order = (
-        "passes now",
-        "left out now",
-        "other weight",
-        "other reason",
-        "other numbers",
-        "looked at now",
-        "not looked at any more",
-    )
-    return sorted((one for one in changes if one is not None), key=lambda one: (order.index(one.what), one.name))
+def changes_of(found: Sequence[Facts]) -> list[Change]:
+    """Changes from one decision to another, as they are told of two, in words."""
+    return [Change(one["name"], one["what"], _said(one["before"]), _said(one["after"]), _terms(one)) for one in found]
 
 
-def _change(name: str, old: Facts | None, new: Facts | None) -> Change | None:
-    before, after = _said(old), _said(new)
-    if old is None:
-        return Change(name, "looked at now", before, after)
-    if new is None:
-        return Change(name, "not looked at any more", before, after)
-    did, does = old.get("check") is None, new.get("check") is None
-    if did != does:
-        return Change(name, "passes now" if does else "left out now", before, after)
-    if not does:
-        if before == after:
-            return None
-        what = "other numbers" if old["check"] == new["check"] else "other reason"
-        return Change(name, what, before, after)
-    terms = [
-        (term, (old.get("terms") or {}).get(term), (new.get("terms") or {}).get(term))
-        for term in sorted({*(old.get("terms") or {}), *(new.get("terms") or {})})
-    ]
-    different = [one for one in terms if one[1] != one[2]]
-    if old.get("weight") == new.get("weight") and not different:
-        return None
-    return Change(name, "other weight", before, after, different)
+def _terms(change: Facts) -> Sequence[tuple[str, float | None, float | None]]:
+    """The terms of a weight that are different."""
+    old, new = ((change[when] or {}).get("terms") or {} for when in ("before", "after"))
+    both = [(term, old.get(term), new.get(term)) for term in sorted({*old, *new})]
+    return [one for one in both if one[1] != one[2]] if change["what"] == "other weight" else ()
 
 
 def _said(entry: Facts | None) -> str:

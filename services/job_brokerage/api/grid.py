@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,6 +35,9 @@ ANYBODY = require(access.STATES, "user", "pilot", "production", "operator")
 OPERATOR = require(access.OPERATORS, "operator", right="modify")
 # Names, disk quotas and usage of people are in a world.
 WORLD_READER = require(access.PRODUCTION, "production", "operator")
+
+NamePart = Annotated[str, Query(max_length=120)]
+Limit = Annotated[int | None, Query(ge=1, le=10_000)]
 
 
 class GridFiles(BaseModel):
@@ -115,16 +118,31 @@ def grid_routes(database: Database) -> APIRouter:
         return Envelope()
 
     @routes.get("/queues", dependencies=[Depends(ANYBODY)])
-    async def queues() -> Envelope:
-        """Every queue: its CRIC record, jobs by state, last pilot, workers."""
+    async def queues(
+        part: NamePart = "",
+        site: NamePart | None = None,
+        after: NamePart | None = None,
+        limit: Limit = None,
+        order: Literal["queue", "running", "activated"] = "queue",
+        records: bool = True,
+    ) -> Envelope:
+        """Queues: CRIC record, jobs by state, last pilot, workers.
+
+        `part`: those with a text in their name, site, status or type; `after`: those behind a name; `order`: by name,
+        or those with most jobs in a state first. Without `records` the CRIC record is left out.
+        """
+        most_in = None if order == "queue" else order
+        wanted = store.Listed(part, site, after, limit, most_in, records)
         async with database.read() as connection:
-            return Envelope(await store.list_queues(connection))
+            return Envelope(await store.list_queues(connection, wanted))
 
     @routes.get("/sites", dependencies=[Depends(ANYBODY)])
-    async def sites() -> Envelope:
-        """Every site: role, queues, storages, free space."""
+    async def sites(
+        part: NamePart = "", site: NamePart | None = None, after: NamePart | None = None, limit: Limit = None
+    ) -> Envelope:
+        """Sites: role, queues, storages, free space, jobs by state; `part`, `after` and `limit` as of queues."""
         async with database.read() as connection:
-            return Envelope(await store.list_sites(connection))
+            return Envelope(await store.list_sites(connection, store.Listed(part, site, after, limit)))
 
     @routes.get("/status", dependencies=[Depends(ANYBODY)])
     async def status() -> Envelope:

@@ -20,6 +20,7 @@ from shared.web.values import Id, MaybeId
 Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 MOST_SUPPOSED = 20
 Supposed = Annotated[list[str] | None, Query(max_length=MOST_SUPPOSED)]
+Limit = Annotated[int | None, Query(ge=1, le=1_000_000)]
 Seed = Annotated[int, Query(ge=0, le=LARGEST_INT8)]
 MOST_CHARACTERS, MOST = 300, 1e12
 #: products of numbers stay whole numbers
@@ -38,18 +39,21 @@ def what_if_routes(database: Database, supposing: Supposing) -> APIRouter:
         number: Supposed = None,
         parameter: Supposed = None,
         seed: Seed = 0,
+        limit: Limit = None,
     ) -> Response:
         """Decide again about a chunk, else the last one, with what is and with what is supposed.
 
         `number`: NAME=VALUE of the task, in its own unit; `parameter`: COMPONENT.KEY=VALUE. Data: both outcomes, and
-        the queues about which they differ.
+        the queues about which they differ, at most `limit`; `n_changes` counts all of them.
         """
         numbers = dict(_number(one) for one in number or ())
         if long := next((one for one in parameter or () if len(one) > MOST_CHARACTERS), None):
             allowed = f"at most {MOST_CHARACTERS} characters"
             raise WrongRequest([FieldProblem("parameter", long[:40], allowed, f"parameter: allowed: {allowed}")])
         async with database.read() as connection:
-            found = await supposing.of_task(connection, task_id, chunk_id, caller, numbers, parameter or (), seed)
+            found = await supposing.of_task(
+                connection, task_id, chunk_id, caller, numbers, parameter or (), seed, limit
+            )
         return Envelope(found) if found else refused(NOT_FOUND, f"no chunk {chunk_id or ''} of task {task_id} found")
 
     return routes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -184,14 +185,31 @@ async def record_load(work: UnitOfWork, caller: Caller, outcome: str, details: d
     )
 
 
-async def list_queues(connection: asyncpg.Connection) -> list[dict[str, Any]]:
-    """Read every queue with its jobs by state and activity."""
-    return [dict(row) for row in await SQL.rows(connection, "list_queues")]
+@dataclass(frozen=True)
+class Listed:
+    """Which queues or sites are listed: with `part` in their texts, of one `site`, behind the name `after`.
+
+    As it stands all of them. `most_in`: those first that have most jobs in this state, else by name. `records`: queues
+    with all that was loaded of them.
+    """
+
+    part: str = ""
+    site: str | None = None
+    after: str | None = None
+    at_most: int | None = None
+    most_in: str | None = None
+    records: bool = True
 
 
-async def list_sites(connection: asyncpg.Connection) -> list[dict[str, Any]]:
-    """Read every site with its queues and storages."""
-    return [dict(row) for row in await SQL.rows(connection, "list_sites")]
+async def list_queues(connection: asyncpg.Connection, wanted: Listed) -> list[dict[str, Any]]:
+    """Read queues with their jobs by state and activity."""
+    return [dict(row) for row in await SQL.rows(connection, "list_queues", **asdict(wanted))]
+
+
+async def list_sites(connection: asyncpg.Connection, wanted: Listed) -> list[dict[str, Any]]:
+    """Read sites with their queues, storages and jobs by state."""
+    key = {"part": wanted.part, "site": wanted.site, "after": wanted.after, "at_most": wanted.at_most}
+    return [dict(row) for row in await SQL.rows(connection, "list_sites", **key)]
 
 
 async def grid_status(connection: asyncpg.Connection) -> dict[str, Any]:

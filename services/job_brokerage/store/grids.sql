@@ -143,32 +143,50 @@ INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, :verb, :queue, 'accepted', :details);
 
 -- name: list_queues
--- Every queue with what is known of its load.
+-- Queues with what is known of their load: those with a text in their name, site, status or type, or of one site, behind
+-- a name, at most so many; by name, or those first that have most jobs in a state.
 -- told by: STATES
-SELECT q.queue, q.site, f.data ->> 'status' AS status, q.type, f.data, f.cordon_reason, f.cordoned_by, a.last_pilot_at, a.last_job_start_at, a.running_workers,
-       a.submitted_workers, a.n_slots, coalesce(s.jobs, '{}'::jsonb) AS jobs
-FROM queues q
-JOIN queues_in_force f USING (queue)
-LEFT JOIN queue_activity a USING (queue)
-LEFT JOIN (
-    SELECT queue, jsonb_object_agg(status, n_jobs) AS jobs
-    FROM (SELECT queue, status, greatest(sum(n_jobs), 0)::bigint AS n_jobs
-          FROM queue_statistics GROUP BY queue, status) by_status
-    WHERE n_jobs > 0
-    GROUP BY queue) s USING (queue)
-ORDER BY q.queue;
+WITH fitting AS (
+    SELECT q.queue, q.site, f.data ->> 'status' AS status, q.type, f.data, f.cordon_reason, f.cordoned_by
+      FROM queues q JOIN queues_in_force f USING (queue)
+     WHERE (:site::text IS NULL OR q.site = :site) AND (:after::text IS NULL OR q.queue > :after)
+       AND position(lower(:part) IN lower(concat_ws(' ', q.queue, q.site, f.data ->> 'status', q.type))) > 0),
+loaded AS (
+    SELECT queue, sum(n_jobs) AS n_jobs FROM queue_statistics WHERE status = :most_in::text GROUP BY queue),
+wanted AS (
+    SELECT * FROM fitting LEFT JOIN loaded USING (queue)
+     ORDER BY n_jobs DESC NULLS LAST, queue LIMIT :at_most::bigint)
+SELECT w.queue, w.site, w.status, w.type, CASE WHEN :records::boolean THEN w.data END AS data, w.cordon_reason,
+       w.cordoned_by, a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_workers, a.n_slots,
+       coalesce(s.jobs, '{}'::jsonb) AS jobs
+  FROM wanted w LEFT JOIN queue_activity a USING (queue)
+  LEFT JOIN LATERAL (
+        SELECT jsonb_object_agg(status, n_jobs) AS jobs
+          FROM (SELECT status, sum(n_jobs)::bigint AS n_jobs FROM queue_statistics of_queue
+                 WHERE of_queue.queue = w.queue GROUP BY status) by_status
+         WHERE n_jobs > 0) s ON true
+ ORDER BY w.n_jobs DESC NULLS LAST, w.queue;
 
 -- name: list_sites
--- Every site with its queues, storages and free space, for people.
+-- Sites with their queues, storages, free space and jobs by state, for people: those with a text in their name, or one
+-- alone, behind a name, at most so many.
 -- told by: STATES
 SELECT s.site, s.state, s.role, s.tier,
        coalesce(q.queues, '{}'::text[]) AS queues, coalesce(t.storages, '{}'::text[]) AS storages,
-       coalesce(t.space_free_gb, 0) AS space_free_gb
-FROM sites s
-LEFT JOIN (SELECT site, array_agg(queue ORDER BY queue) AS queues FROM queues GROUP BY site) q USING (site)
-LEFT JOIN (SELECT site, array_agg(storage ORDER BY storage) AS storages, sum(space_free_gb) AS space_free_gb
-           FROM storages GROUP BY site) t USING (site)
-ORDER BY s.site;
+       coalesce(t.space_free_gb, 0) AS space_free_gb, coalesce(j.jobs, '{}'::jsonb) AS jobs
+  FROM (SELECT site, state, role, tier FROM sites
+         WHERE (:site::text IS NULL OR site = :site) AND (:after::text IS NULL OR site > :after)
+           AND position(lower(:part) IN lower(site)) > 0
+         ORDER BY site LIMIT :at_most::bigint) s
+  LEFT JOIN (SELECT site, array_agg(queue ORDER BY queue) AS queues FROM queues GROUP BY site) q USING (site)
+  LEFT JOIN (SELECT site, array_agg(storage ORDER BY storage) AS storages, sum(space_free_gb) AS space_free_gb
+               FROM storages GROUP BY site) t USING (site)
+  LEFT JOIN LATERAL (
+        SELECT jsonb_object_agg(status, n_jobs) AS jobs
+          FROM (SELECT of_queue.status, sum(of_queue.n_jobs)::bigint AS n_jobs
+                  FROM queue_statistics of_queue WHERE of_queue.queue = ANY(q.queues) GROUP BY of_queue.status) by_status
+         WHERE n_jobs > 0) j ON true
+ ORDER BY s.site;
 
 -- name: grid_version
 -- The version of the grid and when it was loaded, for people.

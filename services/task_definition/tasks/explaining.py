@@ -32,6 +32,7 @@ from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller
 from shared.auth.access import DETAILS, Whose
 from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
+from shared.brokerage.difference import difference
 from shared.brokerage.explained import Stored, explain_row
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
@@ -172,6 +173,27 @@ class Explanation:
         found["waits_for"] += [f"merge chunk {one['chunk_id']} found no queue, see below" for one in unplaceable]
         found["text"] = job_text(found, everything=asked.everything)
         return found if asked.queues is None else _shortened(found, [*unplaceable, *about], asked)
+
+    async def difference(
+        self, connection: asyncpg.Connection, task_id: int, ids: Sequence[int], caller: Caller, at_most: int | None
+    ) -> dict[str, Any] | None:
+        """What differs between two decisions about a task; None where it is not there, or not told, or one is not kept.
+
+        Decisions of two kinds have nothing to compare: `changes` is null then.
+        """
+        task = await SQL.row(connection, "task_facts", task_id=task_id)
+        if task is None or not DETAILS.allows(caller, Whose.of(task["user_name"], task["vo"])):
+            return None
+        rows = await SQL.rows(connection, "named_decisions", task_id=task_id, decision_ids=list(ids))
+        kept = {row["decision_id"]: dict(row) for row in rows}
+        if not all(one in kept for one in ids):
+            return None
+        first, second = (kept[one] for one in ids)
+        told: dict[str, Any] = {"task_id": task_id, "first": ids[0], "second": ids[1]}
+        if first["kind"] != second["kind"]:
+            return {**told, "changes": None, "n_changes": {}}
+        found = difference(Stored(first), Stored(second), at_most)
+        return {**told, "changes": found.changes, "n_changes": found.numbers}
 
     async def _unplaceable_merging(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[asyncpg.Record]:
         """The last decision about merging for the task of a job that waits for it, if no queue was found."""

@@ -10,7 +10,7 @@ import pytest
 from tests.handlers.console.stubbed_api import RECORDED, Page, StubbedApi, envelope
 
 PREVIEW = RECORDED["task/preview_command"]["data"]
-HIT = {**PREVIEW["tasks"][0], "refused": None, "jobs": {"running": 3}}
+HIT = {**PREVIEW["tasks"][0], "refused": None, "jobs": {"running": 3}, "more_jobs": []}
 
 
 @pytest.fixture
@@ -35,6 +35,16 @@ async def test_what_it_hits_is_said_before_it_is_done(browser: httpx.AsyncClient
     assert "task 9 is not of ada" in page.text and page.form_to("/console/tasks/commands")["tasks"] == "7,8"
     assert [one for one in three.asked if one.method == "POST"] == []
     assert "command line: orrery kill 7 8." in page.text, "those that it hits"
+
+
+async def test_jobs_that_were_not_counted_to_their_end_are_told_as_more_than(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    many = {**HIT, "task_id": 7, "jobs": {"running": 5000, "activated": 2}, "more_jobs": ["running"]}
+    api.says("task/preview_command", {**PREVIEW, "tasks": [many, {**HIT, "task_id": 8}]})
+    text = Page((await browser.get("/console/tasks/commands?command=kill&task=7&task=8")).text).text
+    assert "together they have more than 5\u202f003 running, 2 activated" in text
+    assert "more than 5\u202f000 running, 2 activated" in text
 
 
 async def test_the_command_line_is_never_cut_within_an_id(browser: httpx.AsyncClient, api: StubbedApi) -> None:

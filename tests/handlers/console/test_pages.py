@@ -228,12 +228,41 @@ async def test_what_if_asks_the_server_with_the_seed_of_the_decision_and_shows_w
     assert api.queries("grid/what_if") == [
         {
             "task_id": ["7"], "chunk_id": [str(decision["chunk_id"])], "seed": [str(decision["seed"])],
-            "number": ["ram_count=1000"], "parameter": ["jobbroker.A=1", "jobbroker.B=2"],
+            "number": ["ram_count=1000"], "parameter": ["jobbroker.A=1", "jobbroker.B=2"], "limit": ["200"],
         }
     ]  # fmt: skip
     text = Page(answer.text).text
     changes = {one["name"]: one for one in RECORDED["grid/what_if"]["data"]["changes"]}
     assert "passes now" in text and all(name in text for name in changes) and 'value="1000"' in answer.text
+
+
+async def test_two_decisions_are_compared_by_the_service_and_the_rest_of_many_changes_is_counted(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    compared = RECORDED["explain/difference"]["data"]
+    api.says("explain/difference", {**compared, "n_changes": {**compared["n_changes"], "other reason": 4000}})
+    text = Page((await browser.get("/console/tasks/7/decisions?first=92&second=93")).text).text
+    asked = {"task_id": ["7"], "first": ["92"], "second": ["93"], "limit": ["200"]}
+    assert api.queries("explain/difference") == [asked]
+    assert "From decision 92 to 93" in text and all(one["name"] in text for one in compared["changes"])
+    assert "more; together 3 passes now, 4\u202f000 other reason." in text
+    api.says("explain/difference", {**compared, "changes": None, "n_changes": {}})
+    text = Page((await browser.get("/console/tasks/7/decisions?first=92&second=93")).text).text
+    assert "they have nothing to compare" in text and "From decision" not in text
+
+
+async def test_queues_are_listed_so_many_on_a_page_and_the_next_page_goes_on_behind_the_last(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    row = RECORDED["grid/queues"]["data"][0]
+    api.says("grid/queues", [{**row, "queue": f"Q{n:03}"} for n in range(201)])
+    page = Page((await browser.get("/console/queues?q=q")).text)
+    asked = {"part": ["q"], "order": ["queue"], "limit": ["201"], "records": ["false"]}
+    assert api.queries("grid/queues") == [asked]
+    assert "200 queues, and there are more" in page.text and "Q199" in page.text and "Q200" not in page.text
+    assert "/console/queues?q=q&after=Q199" in page.links
+    await browser.get("/console/queues?q=q&after=Q199&order=running")
+    assert api.queries("grid/queues")[1] == {**asked, "order": ["running"], "after": ["Q199"]}
 
 
 async def test_what_if_of_a_task_without_a_decision_about_queues_says_so(

@@ -136,6 +136,31 @@ async def test_only_an_operator_may_load_and_everybody_may_look(client, context)
     assert status["version"] > 0 and status["network"]["n_links"] == 8
 
 
+async def test_lists_of_queues_and_sites_are_told_in_part(client, context, database) -> None:
+    await client.post("/api/v1/grid/load", json={"files": small_grid()})
+    async with database.read() as connection:
+        for queue, status, n_jobs in (("Q_BETA", "running", 5), ("Q_DELTA", "running", 7), ("Q_BETA", "activated", 9)):
+            row = {"queue": queue, "resource_type": "SCORE", "gshare": "MC", "user_name": "", "status": status}
+            await rows.insert(connection, "queue_statistics", {**row, "n_jobs": n_jobs, "n_cores": n_jobs})
+
+    async def listed(what: str, **query: Any) -> list[dict[str, Any]]:
+        return (await client.get(f"/api/v1/grid/{what}", params=query)).json()["data"]
+
+    async def queues(**query: Any) -> list[str]:
+        return [one["queue"] for one in await listed("queues", records=False, **query)]
+
+    assert await queues(part="alp") == ["Q_ALPHA"] and await queues(part="OFFLINE") == ["Q_DELTA"]
+    assert await queues(site="BETA") == ["Q_BETA"] and await queues(site="NOWHERE") == []
+    assert await queues(limit=2) == ["Q_ALPHA", "Q_BETA"] and await queues(after="Q_BETA") == ["Q_DELTA", "Q_GAMMA"]
+    assert await queues(order="running") == ["Q_DELTA", "Q_BETA", "Q_ALPHA", "Q_GAMMA"]
+    assert await queues(order="activated", limit=1) == ["Q_BETA"]
+    [beta] = await listed("queues", site="BETA", records=False)
+    assert beta["data"] is None and beta["jobs"] == {"running": 5, "activated": 9}
+    [beta, delta] = await listed("sites", after="ALPHA", limit=2)
+    assert (beta["site"], beta["jobs"], delta["jobs"]) == ("BETA", {"running": 5, "activated": 9}, {"running": 7})
+    assert [one["site"] for one in await listed("sites", part="gam")] == ["GAMMA"]
+
+
 async def test_a_snapshot_is_the_loaded_grid_with_and_without_redis(database, cache: RedisCache, context) -> None:
     await load_grid(database, read_grid_folder(EXAMPLES / "grid"))
     without, first, second = Snapshot(database, context.cache), Snapshot(database, cache), Snapshot(database, cache)

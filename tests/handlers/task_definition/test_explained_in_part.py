@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from services.task_definition.tasks.api import offered
 from services.task_definition.tasks.explaining import Asked, Explanation
 from services.task_definition.tasks.store import reads
 from shared.auth import Caller
@@ -120,8 +121,24 @@ async def test_jobs_of_a_state_that_has_many_are_told_as_more_than(
     assert "jobs: more than 100 activated, more than 100 failed, 3 finished, more than 100 running" in found["text"]
     assert sum(one["n_jobs"] for one in found["queues"]) == 3 * COUNT_TO
     whole = await asked(producer, "task", task_id=task_id)
+    preview = {"command": "kill", "task_ids": str(task_id)}
+    [previewed] = (await producer.get("/api/v1/task/preview_command", params=preview)).json()["data"]["tasks"]
+    assert previewed["jobs"]["running"] == N_JOBS // 3 + 1 and previewed["more_jobs"] == []
     assert sum(whole["jobs"].values()) == N_JOBS + 3 and whole["more_jobs"] == []
     assert sum(one["n_jobs"] for one in whole["queues"]) == N_JOBS
+
+
+async def test_a_preview_counts_so_many_jobs_of_each_state_and_no_more(
+    database: Database, service: Service, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id = await with_many_jobs(database, service, producer)
+    other, _ = await define(database, service, producer, production("task.other"))
+    monkeypatch.setattr(offered, "COUNTED_TO", 2 * COUNT_TO)
+    preview = {"command": "kill", "task_ids": f"{task_id},{other}"}
+    [told, none] = (await producer.get("/api/v1/task/preview_command", params=preview)).json()["data"]["tasks"]
+    assert told["jobs"] == {"activated": 100, "failed": 100, "finished": 3, "running": 100}
+    assert told["more_jobs"] == ["activated", "failed", "running"]
+    assert none["jobs"] == {} and none["more_jobs"] == []
 
 
 @pytest.mark.parametrize("of", ["explanation", "details"])
@@ -137,3 +154,23 @@ async def test_rows_that_are_read_for_the_page_of_a_task_do_not_grow_with_its_jo
             await Explanation(KnownGrid(NullCache())).task(connection, task_id, OPERATOR, Asked(count_to=COUNT_TO))
         n_rows = await connection.fetchval(read)
     assert COUNT_TO <= n_rows <= 8 * (COUNT_TO + 1)
+
+
+async def test_two_decisions_are_compared_where_they_are_kept(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    task_id = await decided(database, service, producer, 1)
+    names, codes = DECISION["names"], [0 if code == 2 else code for code in DECISION["codes"]]  # type: ignore[attr-defined]
+    async with database.read() as connection:
+        for changes in ({"names": names, "codes": codes}, {"kind": "task"}):
+            await insert(connection, "brokerage_decisions", DECISION | changes | {"task_id": task_id, "chunk_id": 1})
+        ids = await connection.fetch("SELECT decision_id FROM brokerage_decisions ORDER BY decision_id")
+    first, second, other = (row["decision_id"] for row in ids)
+    query = {"task_id": task_id, "first": first, "second": second, "limit": 2}
+    found = await asked(producer, "difference", **query)
+    assert [(one["name"], one["what"]) for one in found["changes"]] == [("OFF0", "passes now"), ("OFF1", "passes now")]
+    assert found["n_changes"] == {"passes now": N_OFFLINE}
+    assert (await asked(producer, "difference", **query | {"second": other}))["changes"] is None
+    for client, ids_ in ((producer, {"second": 987_654}), (user, {})):
+        answer = (await client.get("/api/v1/explain/difference", params=query | ids_)).json()
+        assert answer["success"] is False and "not both kept" in answer["message"]

@@ -1,10 +1,10 @@
-"""A decision by check, the nearest miss first; the difference of two."""
+"""A decision by check, the nearest miss first; changes in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from services.console.policy.reasons import difference, grouped, passed
+from services.console.policy.reasons import changes_of, grouped, passed
 from shared.brokerage.explained import distance
 
 
@@ -52,29 +52,18 @@ def test_what_passed_says_whether_it_was_chosen() -> None:
     assert not other["chosen"]
 
 
-def test_the_difference_says_who_came_went_and_changed_weight_term_by_term() -> None:
-    before = {"queues": [passes("A", 1.0, running=1.0, network=1.0), passes("B", 1.0), *FULL, MEMORY[0]]}
-    after = {
-        "queues": [
-            passes("A", 2.0, running=2.0, network=1.0), left_out("B", "status", "status offline", "online"),
-            passes("FULL/SCORE", 1.5), passes("NEW", 1.0),
-        ]
-    }  # fmt: skip
-    found = {one.name: one for one in difference(before, after)}
-    assert {name: one.what for name, one in found.items()} == {
-        "A": "other weight", "B": "left out now", "FULL/SCORE": "passes now", "NEW": "looked at now",
-        "FAR/SCORE": "not looked at any more",
-    }  # fmt: skip
-    assert list(found["A"].terms) == [("running", 1.0, 2.0)]
-    assert found["B"].after == "status: status offline, online"
+def change(what: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any]:
+    return {"name": "A", "what": what, "before": before, "after": after}
 
 
-def test_the_same_check_with_other_numbers_is_no_other_reason() -> None:
-    before = {"queues": [left_out("A", "memory", "4000 MB", "6200 MB"), left_out("B", "memory", "4000 MB", "6200 MB")]}
-    after = {"queues": [left_out("A", "memory", "900 MB", "6200 MB"), left_out("B", "status", "offline", "online")]}
-    found = {one.name: one.what for one in difference(before, after)}
-    assert found == {"A": "other numbers", "B": "other reason"}
-
-
-def test_a_decision_does_not_differ_from_itself() -> None:
-    assert difference(DECISION, DECISION) == []
+def test_a_change_is_told_in_words_with_the_terms_that_differ() -> None:
+    weights = change(
+        "other weight", passes("A", 1.0, running=1.0, network=1.0), passes("A", 2.0, running=2.0, network=1.0)
+    )
+    out = change("left out now", passes("A", 1.0), left_out("A", "status", "status offline", "online"))
+    found = changes_of([weights, out, change("looked at now", None, MEMORY[0])])
+    assert [(one.what, one.before, one.after, list(one.terms)) for one in found] == [
+        ("other weight", "weight 1", "weight 2", [("running", 1.0, 2.0)]),
+        ("left out now", "weight 1", "status: status offline, online", []),
+        ("looked at now", "", "memory: memory of a job 6200 MB, maxrss of the queue 2000 MB", []),
+    ]

@@ -24,6 +24,7 @@ QueueName = Annotated[str, Query(min_length=1, max_length=120)]
 Everything = Annotated[Truth, Query(alias="all")]
 #: most jobs that are counted of each state, most queues that are told of each check
 CountTo = Annotated[int | None, Query(ge=1, le=1_000_000)]
+Limit = Annotated[int | None, Query(ge=1, le=1_000_000)]
 Queues = Annotated[int | None, Query(ge=0, le=1_000_000)]
 Decisions = Annotated[list[Id] | None, Query()]
 
@@ -53,6 +54,17 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
         async with database.read() as connection:
             found = await explanation.task(connection, task_id, caller, asked)
         return Envelope(found) if found else refused(NOT_FOUND, f"task {task_id} not found")
+
+    @router.get("/difference")
+    async def between(caller: Reader, task_id: Id, first: Id, second: Id, limit: Limit = None) -> Response:
+        """What differs between two decisions about a task: queues that came, went, changed reason, numbers or weight.
+
+        At most `limit` changes are told; `n_changes` counts all of them by what they are.
+        """
+        async with database.read() as connection:
+            found = await explanation.difference(connection, task_id, (first, second), caller, limit)
+        what = f"decisions {first} and {second} about task {task_id} are not both kept"
+        return Envelope(found) if found else refused(NOT_FOUND, what)
 
     @router.get("/job")
     @router.get("/job/{job_id}")

@@ -23,6 +23,8 @@ from shared.web.values import Id, ids_of
 
 #: tasks of one preview: as many as a list of the console shows
 MOST_PREVIEWED = 100
+#: jobs of each state that are counted, of all tasks of a preview together
+COUNTED_TO = 10_000
 Text = Annotated[str, Query(min_length=1, max_length=60)]
 Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 
@@ -51,6 +53,7 @@ def offer_routes(database: Database) -> APIRouter:
         """Tell what a command does, and of each task its state, jobs, and why it would be refused.
 
         `tasks`: in the order in which they are named; `refused` null: nothing of the task's row speaks against it.
+        `jobs`: counted so far that it takes the same time for tasks of any size; `more_jobs`: states that have more.
         """
         wanted = ids_of(task_ids, "task_ids")
         known = {name: one for one in COMMANDS for name in (one.name, one.cli_verb)}
@@ -61,8 +64,9 @@ def offer_routes(database: Database) -> APIRouter:
                 else problem("task_ids", f"{len(wanted)} ids", f"allowed: at most {MOST_PREVIEWED}")
             ]
             return refused(BAD_REQUEST, problems=told)
+        filtered, count_to = TaskFilter(task_ids=wanted, at_most=MOST_PREVIEWED), COUNTED_TO // max(1, len(wanted))
         async with database.read() as connection:
-            found = await reads.list_tasks(connection, TaskFilter(task_ids=wanted, at_most=MOST_PREVIEWED), caller)
+            found = await reads.list_tasks(connection, filtered, caller, count_to=count_to)
         rows = {row["task_id"]: row for row in found if WITHHELD not in row}
         tasks = [_previewed(known[command], task_id, rows.get(task_id), caller) for task_id in dict.fromkeys(wanted)]
         return Envelope({"command": _described(known[command]), "tasks": tasks})
@@ -74,7 +78,7 @@ def _previewed(command: TaskCommand, task_id: int, row: dict[str, Any] | None, c
     """One task that a command would hit, or why it would not."""
     if row is None:
         return {"task_id": task_id, "refused": f"task {task_id} not found"}
-    kept = ("task_id", "task_name", "status", "user_name", "jobs", "files")
+    kept = ("task_id", "task_name", "status", "user_name", "jobs", "more_jobs", "files")
     return {**{name: row[name] for name in kept}, "refused": _why_refused(command, _commanded(row), caller)}
 
 

@@ -40,6 +40,12 @@ SELECT d.decision_id, d.kind, r.chunk_kind, d.task_id, d.chunk_id, d.decided_at,
  WHERE r.place <= :at_most::int OR r.place_in_kind = 1
  ORDER BY (r.place_in_kind = 1 AND d.outcome = 'none') DESC, d.decision_id DESC;
 
+-- name: named_decisions
+-- Decisions about a task by their ids. By primary key.
+-- told by: DETAILS
+SELECT decision_id, kind, names, codes, found, wanted, weights, terms, checks FROM brokerage_decisions
+ WHERE task_id = :task_id AND decision_id = ANY(:decision_ids::bigint[]);
+
 -- name: waiting_parts
 -- What each part of a task waits for that found no queue, no nucleus or no room in its share, with the decision about it.
 -- Indexes waits_pkey, chunks_pkey.
