@@ -19,6 +19,7 @@ from services.console.api import (
     home,
     jobs,
     live,
+    parameters,
     queues,
     shares,
     sites,
@@ -44,7 +45,7 @@ from shared.cache import NullCache, RedisCache
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
-SUBJECTS = (home, bulk, tasks, task, commands, jobs, queues, shares, sites, suggestions, system, live, what_if)
+SUBJECTS = (home, bulk, tasks, task, commands, jobs, queues, shares, sites, suggestions, system, parameters, live, what_if)
 SMALLEST_PACKED_BYTES = 500
 
 

@@ -29,7 +29,7 @@ async def condition(connection: asyncpg.Connection) -> dict[str, Any]:
             "services": [{**one, "runs": bool(one["n_kept"])} for one in leases if one["service"] in SERVICES],
             "messages": messages,
             "deferred": await store.rows(connection, "deferred_by_consumer"),
-            "tasks": await store.rows(connection, "live_tasks_by_status"),
+            "tasks": await store.live_tasks(connection),
             "jobs": await store.rows(connection, "jobs_by_status"),
             "slow": await store.rows(connection, "slow_sessions"),
             "database": (await store.rows(connection, "size_of_database"))[0],

@@ -105,22 +105,19 @@ class Decision:
 
     def nearest_miss(self) -> dict[str, Any] | None:
         """The excluded name that came furthest; of equals the one whose numbers differ least."""
-        excluded = [int(place) for place in np.flatnonzero(self.codes != PASSED)]
-        if not excluded:
+        excluded = np.flatnonzero(self.codes != PASSED)
+        if not len(excluded):
             return None
         # The checks were noted in the order in which they were asked.
         position = {code: place for place, code in enumerate(self.checks)}
-
-        def distance(place: int) -> tuple[int, float, str]:
-            found, wanted = float(self.found[place]), float(self.wanted[place])
-            relative = abs(found - wanted) / max(abs(found), abs(wanted), 1e-9)
-            return (
-                -position[int(self.codes[place])],
-                float("inf") if np.isnan(relative) else relative,
-                self.names[place],
-            )
-
-        return self._explain(min(excluded, key=distance))
+        asked = {int(code): position[int(code)] for code in np.unique(self.codes[excluded])}
+        furthest = excluded[self.codes[excluded] == max(asked, key=asked.__getitem__)]
+        found, wanted = self.found[furthest], self.wanted[furthest]
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(found - wanted) / np.maximum(np.maximum(np.abs(found), np.abs(wanted)), 1e-9)
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        nearest = furthest[apart == apart.min()].tolist()
+        return self._explain(min(nearest, key=self.names.__getitem__))
 
     def _explain(self, place: int) -> dict[str, Any]:
         check = self.checks[int(self.codes[place])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isclose, isnan
 from typing import Any
@@ -33,7 +33,7 @@ def difference(before: Stored, after: Stored, at_most: int | None = None) -> Dif
     """Compare two decisions by the names of their queues or nuclei; `at_most`: so many changes are told."""
     old, new = ({name: place for place, name in enumerate(one.names)} for one in (before, after))
     found = list[tuple[int, str]]()
-    for name in {*old, *new}:
+    for name in _that_may_differ(before, after):
         what = _what(before, old.get(name), after, new.get(name))
         if what:
             found.append((ORDER.index(what), name))
@@ -44,6 +44,13 @@ def difference(before: Stored, after: Stored, at_most: int | None = None) -> Dif
         for place, name in sorted(found)[:at_most]
     ]  # fmt: skip
     return Difference(changes, {what: numbers[what] for what in ORDER if numbers[what]})
+
+
+def _that_may_differ(before: Stored, after: Stored) -> Iterable[str]:
+    """Names of either; where both have the same, at the same places, those where a code or number differs."""
+    if list(before.names) != list(after.names):
+        return {*before.names, *after.names}
+    return [before.names[place] for place in before.places_that_differ(after).tolist()]
 
 
 def _what(before: Stored, old: int | None, after: Stored, new: int | None) -> str:

@@ -64,6 +64,12 @@ class Stored:
         """Its weight and the terms of it."""
         return self._row["weights"][place], {term: values[place] for term, values in self._row["terms"].items()}
 
+    def places_that_differ(self, other: Stored) -> NDArray[np.int64]:
+        """Places whose code or compared numbers are other ones there, and those that passed; both have the same names."""
+        pairs = ((self._found, other._found), (self._wanted, other._wanted))
+        is_alike = np.all([(one == two) | (np.isnan(one) & np.isnan(two)) for one, two in pairs], axis=0)
+        return np.flatnonzero((self.codes != other.codes) | ~is_alike | (self.codes == PASSED))
+
     def passed(self) -> list[int]:
         """The places that passed every check, the best first."""
         weights = self._row["weights"]

@@ -186,6 +186,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/catalogue/refused": Call(_nothing),
     "GET /api/v1/catalogue/requests": Call(lambda victim: {"vo": victim.vo}),
     "GET /api/v1/config/list": Call(_nothing),
+    "GET /api/v1/config/describe": Call(lambda victim: {"component": "watchdog", "key": "SWEEP_AGE_S"}),
     "GET /api/v1/config/get": Call(lambda victim: {"component": "watchdog", "key": "SWEEP_AGE_S"}),
     "GET /api/v1/token/revocations": Call(_nothing),
     "GET /api/v1/group/list": Call(_nothing),

@@ -15,6 +15,7 @@
 `sites`        sites, and one site with its queues
 `shares`       the tree of shares, and one of them
 `live`         hints for open pages, as an event stream
-`system`       services, messages that were put aside, invariants, parameters, who did what
+`system`       services, messages that were put aside, invariants, who did what
+`parameters`   runtime parameters, and the form that sets one
 =============  =====================================================================================================
 """

@@ -16,6 +16,8 @@ from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 from services.console.signing import Said
 
+#: fields of forms that the address may fill in: those of commands on numbers of a task
+PREFILLED = ("attribute_name", "value", "priority")
 #: jobs of each state that are counted
 COUNT_TO = 10_000
 #: of an older client, and another name of a field that is there
@@ -24,7 +26,7 @@ NOT_OFFERED = frozenset({("reassign", "soft"), ("change_split_rule", "attribute_
 
 def routes(console: Console) -> list[Route]:
     path = "tasks/{task_id:id}/commands/{command:str}"
-    return [console.page(path, preview), console.form(path, give)]
+    return [console.page(path, preview, PREFILLED), console.form(path, give)]
 
 
 async def preview(visit: Visit) -> Page:
@@ -34,8 +36,9 @@ async def preview(visit: Visit) -> Page:
     task = await visit.api.get("task/get_details", task_id=task_id, count_to=COUNT_TO)
     kept = ("task_name", "status", "jobs", "more_jobs", "files")
     data = {"command": command, "task": {name: task.get(name) for name in kept}}
-    shown = {"task_id": task_id, "tab": "overview", "inputs": inputs_of(command)}
-    verb = f"orrery {command['verb']} {task_id}"
+    filled = {name: visit.word(name) for name in PREFILLED if visit.word(name)}
+    shown = {"task_id": task_id, "tab": "overview", "inputs": inputs_of(command), "filled": filled}
+    verb = " ".join(["orrery", command["verb"], str(task_id), *filled.values()])
     return Page("command.html", f"Task {task_id}: {command['verb']}", verb, data, shown=shown)
 
 

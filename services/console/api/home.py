@@ -9,11 +9,14 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
 from services.console.asking import SLOW_TIMEOUT_S, Away, Refused
+from services.console.policy.filters import quoted
 from services.console.showing.pages import Page
 from shared.model.whole_numbers import LARGEST_ID
 
 #: tasks of each kind that are listed, and of which the longest waiting are taken
 SHOWN, LOOKED_AT = 10, 200
+#: newest tasks whose names are searched
+LOOKED_THROUGH = 250_000
 FAILED_WITHIN = timedelta(days=7)
 WAITING = "pending,throttled,paused,staging"
 MOST_CHARACTERS = 300
@@ -48,22 +51,25 @@ async def search(visit: Visit) -> Page:
     """Find the task and job of a number, and what has a text in its name."""
     wanted = visit.word("q")[:MOST_CHARACTERS]
     data: dict[str, Any] = {"q": wanted, "tasks": [], "jobs": [], "queues": [], "people": [], "datasets": []}
+    shown: dict[str, Any] = {"looked_through": 0, "quoted": quoted(wanted)}
     if not wanted:
-        return Page("search.html", "Search", "orrery tasks", data)
+        return Page("search.html", "Search", "orrery tasks", data, shown=shown)
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and 0 < int(wanted) <= LARGEST_ID:
         found = await visit.api.parts(
             jobs=_jobs(visit, int(wanted)),
             tasks=_task(visit, int(wanted)),
         )
     else:
+        shown["looked_through"] = LOOKED_THROUGH
         found = await visit.api.parts(
             queues=_queues(visit, wanted),
-            tasks=visit.api.get("task/list", name=wanted, limit=SHOWN, counts="false"),
+            tasks=visit.api.get("task/list", name=wanted, newest=LOOKED_THROUGH, limit=SHOWN, counts="false"),
             people=visit.api.get("task/list", user_name=wanted, limit=SHOWN, counts="false"),
             datasets=visit.api.get("catalogue/datasets", name=_pattern(wanted), limit=SHOWN),
         )
     told = {name: rows or [] for name, rows in found.data.items()}
-    return Page("search.html", f"Search: {wanted}", "orrery tasks; orrery jobs; orrery queues", data | told, found.away)
+    verb = "orrery tasks; orrery jobs; orrery queues"
+    return Page("search.html", f"Search: {wanted}", verb, data | told, found.away, shown)
 
 
 def _pattern(wanted: str) -> str:
@@ -72,12 +78,12 @@ def _pattern(wanted: str) -> str:
 
 async def _task(visit: Visit, task_id: int) -> list[dict[str, Any]]:
     try:
-        details = await visit.api.get("task/get_details", task_id=task_id, count_to=1)
+        explanation = await visit.api.get("explain/task", task_id=task_id, counts="false", queues=0)
     except Away:
         raise
     except Refused:
         return []
-    return [details]
+    return [explanation["task"]]
 
 
 async def _jobs(visit: Visit, job_id: int) -> list[dict[str, Any]]:

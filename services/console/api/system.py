@@ -1,4 +1,4 @@
-"""The system, for operators: condition, parked messages, invariants, parameters, who did what."""
+"""The system, for operators: condition, parked messages, invariants, who did what."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def routes(console: Console) -> list[Route]:
         console.form("system/replay", replay),
         console.form("system/drop", drop),
         console.page("system/check", check),
-        console.page("system/parameters", parameters, ("component",)),
         console.page("system/audit", audit, ("target", "before")),
     ]
 
@@ -79,15 +78,6 @@ async def check(visit: Visit) -> Page:
     """Run the invariants now: it takes a while where there is much."""
     found = await visit.api.get("check", timeout_s=SLOW_TIMEOUT_S)
     return Page("check.html", "Invariants", "orrery check", found, shown={"tab": "check"})
-
-
-async def parameters(visit: Visit) -> Page:
-    """List what was set, and by whom; other parameters have their defaults."""
-    component = visit.word("component")
-    rows = await visit.api.get("config/list", component=component)
-    verb = f"orrery config list {component}".strip()
-    data = {"component": component, "parameters": rows}
-    return Page("parameters.html", "Parameters", verb, data, shown={"tab": "parameters"})
 
 
 async def audit(visit: Visit) -> Page:

@@ -19,7 +19,7 @@ NEWEST_JOBS = 500
 #: jobs of each state that are counted; that are looked at for where they are, and what they failed of
 COUNT_TO, LOOKED_AT = 10_000, 2_000
 #: queues that are shown of one check that is asked for
-QUEUES_OF_ONE = 1_000
+QUEUES_OF_ONE = 500
 #: of the table of queues with jobs of a task
 ROWS = 100
 #: differences between two decisions that are listed

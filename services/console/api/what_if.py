@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.routing import Route
 
@@ -12,6 +13,7 @@ from services.console.api.visits import Console, Visit
 from services.console.asking import NotThere
 from services.console.policy import reasons
 from services.console.policy.reasons import ids_of
+from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 
 #: differences that are listed
@@ -26,6 +28,13 @@ NUMBERS: Mapping[str, tuple[str, str]] = {
     "out_disk_count": ("output", "out_disk_unit"),
     "io_intensity": ("input and output", "io_intensity_unit"),
     "priority": ("priority", ""),
+}
+#: the command that changes a number for real, what it is given besides, and the name of the number there
+COMMANDS: Mapping[str, tuple[str, Mapping[str, str], str]] = {
+    "ram_count": ("set-need", {"attribute_name": "ramCount"}, "value"),
+    "core_count": ("set-need", {"attribute_name": "coreCount"}, "value"),
+    "cpu_time": ("set-need", {"attribute_name": "cpuTime"}, "value"),
+    "priority": ("set-priority", {}, "priority"),
 }
 
 
@@ -64,7 +73,8 @@ async def what_if(visit: Visit) -> Page:
         "changes": [asdict(one) for one in reasons.changes_of(found["changes"])],
         "n_changes": found["n_changes"],
     }
-    shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision)}
+    shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision),
+             "for_real": _for_real(task_id, given, settings)}  # fmt: skip
     return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown)
 
 
@@ -80,6 +90,22 @@ async def _explained(visit: Visit, task_id: int, decision: str) -> dict[str, Any
 def _about_queues(explanation: Mapping[str, Any], wanted: str) -> Mapping[str, Any] | None:
     about = (one for one in explanation.get("decisions") or [] if one["kind"] == "job" and one["chunk_id"])
     return next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
+
+
+def _for_real(task_id: int, given: Mapping[str, str], settings: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """Labels and pages at which what was supposed is done, of whatever can be changed of a live task."""
+    commands = [
+        (f"{COMMANDS[name][0]} {value}", f"tasks/{task_id}/commands/{COMMANDS[name][0]}?{urlencode(query)}")
+        for name, value in given.items()
+        if name in COMMANDS
+        for query in [{**COMMANDS[name][1], COMMANDS[name][2]: value}]
+    ]
+    why, named = f"{HOME}tasks/{task_id}/why", [one.partition("=")[::2] for one in settings]
+    return [
+        *((f"set {name} to {value}", f"system/parameters/change?{urlencode({'name': name, 'value': value, 'next': why})}")
+          for name, value in named),
+        *commands,
+    ]  # fmt: skip
 
 
 def _governing(decision: Mapping[str, Any]) -> Sequence[str]:

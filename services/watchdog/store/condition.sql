@@ -24,10 +24,13 @@ SELECT consumer, count(*) AS n_messages, max(attempts) AS most_attempts, min(cre
   FROM deferred_messages GROUP BY consumer ORDER BY count(*) DESC, consumer LIMIT 10;
 
 -- name: live_tasks_by_status
--- Tasks that have not ended. Index tasks_live.
+-- Tasks in each of these states, of each up to so many. Index tasks_by_status.
 -- told by: OPERATORS
-SELECT status, count(*) AS n_tasks, min(state_change_time) AS since FROM tasks
- WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted') GROUP BY status ORDER BY status;
+SELECT s.status, counted.n_tasks FROM unnest(:statuses::text[]) AS s (status)
+ CROSS JOIN LATERAL (SELECT count(*) AS n_tasks
+                       FROM (SELECT FROM tasks t WHERE t.status = s.status
+                              ORDER BY t.task_type, t.current_priority DESC, t.task_id LIMIT :at_most::int) few) counted
+ WHERE counted.n_tasks > 0 ORDER BY s.status;
 
 -- name: jobs_by_status
 -- Live jobs by state, as the statistics count them.
@@ -55,12 +58,14 @@ SELECT count(*) AS n_jobs, min(deadline_at) AS since FROM (
      LIMIT :at_most::int) due;
 
 -- name: tasks_too_long
--- Tasks that are longer in a passing state than is usual. Index tasks_live.
+-- Tasks that are longer in a passing state than is usual, of each state up to so many. Index tasks_by_status.
 -- told by: OPERATORS
 SELECT s.status, s.usual_s, count(*) AS n_tasks, min(t.state_change_time) AS since, min(t.task_id) AS example
   FROM unnest(:statuses::text[], :usual_s::float8[]) AS s (status, usual_s)
-  JOIN tasks t ON t.status = s.status AND t.state_change_time < orrery_now() - make_interval(secs => s.usual_s)
-   AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+ CROSS JOIN LATERAL (
+        SELECT task_id, state_change_time FROM tasks
+         WHERE tasks.status = s.status AND state_change_time < orrery_now() - make_interval(secs => s.usual_s)
+         ORDER BY task_type, current_priority DESC, task_id LIMIT :at_most::int) t
  GROUP BY 1, 2 ORDER BY min(t.state_change_time);
 
 -- name: chunks_too_long

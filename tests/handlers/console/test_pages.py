@@ -372,7 +372,7 @@ async def test_a_check_with_many_queues_shows_the_nearest_and_leads_to_more_of_t
     assert f"4\u202f000 by {entry['check']}" in page.text and "4\u202f099 more." in page.text and more in page.links
     await browser.get(more)
     (first, second) = api.queries("explain/task")
-    assert (first["queues"], second["queues"]) == (["50"], ["1000"])
+    assert (first["queues"], second["queues"]) == (["50"], ["500"])
     assert second["decision"] == [str(decision["decision_id"])] and "decision" not in first
 
 

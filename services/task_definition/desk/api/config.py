@@ -18,6 +18,7 @@ from services.task_definition.desk.policy.setting import InvalidSetting, app_of,
 from services.task_definition.desk.store.audit import audit
 from services.task_definition.desk.store.config import SQL
 from shared.auth import Caller, access, require
+from shared.config.declared import find_parameter, is_per_vo, near_names
 from shared.config.told import is_told
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
@@ -33,13 +34,14 @@ Asked = Annotated[str, Query(min_length=1, max_length=200)]
 
 
 def config_routes(database: Database) -> APIRouter:
-    """List, get, set, unset."""
+    """List, get, describe, set, unset."""
     routes, router = (
         ConfigRoutes(database),
         APIRouter(route_class=JsonRoute, prefix="/api/v1/config", tags=["config"]),
     )
     router.get("/list")(routes.list_all)
     router.get("/get")(routes.get)
+    router.get("/describe")(routes.describe)
     router.post("/set")(routes.set)
     router.post("/unset")(routes.unset)
     return router
@@ -63,6 +65,31 @@ class ConfigRoutes:
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "parameters", app=app, component=component, key=key, vo=vo or "")
         return Envelope(_told(rows[0], caller) if rows and _is_told(rows[0], caller) else None)
+
+    async def describe(self, caller: Anyone, component: Asked, key: Asked, vo: Text = None) -> Response:
+        """What a parameter means, what is allowed, its default, and as `set` what was set and the caller is told."""
+        parameter = find_parameter(component, key)
+        if parameter is None:
+            near = " or ".join(near_names(component, key))
+            said = f"{component}.{key} is no runtime parameter{f'; did you mean {near}?' if near else ''}"
+            return refused(NOT_FOUND, said)
+        query = {"app": parameter.app, "component": component, "key": key, "vo": vo or ""}
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "parameters", **query)
+        name = f"{component}.{key}"
+        return Envelope(
+            {
+                "name": name,
+                "means": parameter.means,
+                "unit": parameter.unit,
+                "allowed": parameter.allowed,
+                "default": parameter.defaults.get(name, parameter.default),
+                "type": parameter.kind,
+                "governs": list(parameter.governs),
+                "is_per_vo": is_per_vo(parameter),
+                "set": _told(rows[0], caller) if rows and _is_told(rows[0], caller) else None,
+            }
+        )
 
     async def set(
         self,

@@ -253,6 +253,7 @@ class TaskRoutes:
         vo: Text = None,
         since: Time = None,
         before_id: MaybeId = None,
+        newest: MaybeId = None,
         limit: Annotated[int, Page(1000)] = 100,
         offset: Offset = 0,
         counts: bool = True,
@@ -260,7 +261,7 @@ class TaskRoutes:
     ) -> Response:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
-        `before_id` is the last id of the page before; without `jobs` files are counted alone, without `counts` nothing.
+        `before_id` is the last id of the page before; `newest`: only the last so many ids are looked through; without `jobs` files are counted alone, without `counts` nothing.
         """
         statuses = words(status)
         unknown = sorted(set(statuses or ()) - set(TASK.meanings))
@@ -276,6 +277,7 @@ class TaskRoutes:
             vo=vo,
             modified_since=since,
             before_id=before_id,
+            newest=newest,
             at_most=limit,
             skip=offset,
         )

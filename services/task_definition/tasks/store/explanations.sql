@@ -137,8 +137,11 @@ SELECT chunk_id, kind, status, n_files, n_events, queue, offered_at, reason FROM
 -- told by: DETAILS
 SELECT queue, resource_type, status, count(*) AS n_jobs
   FROM unnest(:statuses::text[]) AS wanted (status)
- CROSS JOIN LATERAL (SELECT queue, resource_type FROM jobs j WHERE j.task_id = :task_id AND j.status = wanted.status
-                      LIMIT :count_to::bigint) counted
+ CROSS JOIN LATERAL (
+        SELECT queue, resource_type FROM jobs j
+         WHERE (j.task_id, j.status) >= (:task_id::bigint, wanted.status)
+           AND (j.task_id, j.status) <= (:task_id::bigint, wanted.status)
+         ORDER BY j.task_id, j.status LIMIT :count_to::bigint) counted
  GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;
 
 -- name: failures_of_task

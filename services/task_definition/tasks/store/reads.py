@@ -36,7 +36,7 @@ MAY_BE_HELD = frozenset(STATES["share"])
 
 @dataclass(frozen=True)
 class TaskFilter:
-    """Filters of a list; None does not filter. `name` may have * for any text."""
+    """Filters of a list; None does not filter. `name` may have * for any text; `newest`: of the last so many ids."""
 
     statuses: Sequence[str] | None = None
     user_name: str | None = None
@@ -49,6 +49,7 @@ class TaskFilter:
     req_id: int | None = None
     vo: str | None = None
     before_id: int | None = None
+    newest: int | None = None
     at_most: int = 100
     skip: int = 0
 
@@ -109,6 +110,7 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
         req_id=wanted.req_id,
         vo=wanted.vo,
         before_id=wanted.before_id,
+        newest=wanted.newest,
         task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
         at_most=min(wanted.at_most, MAX_TASKS),
         skip=wanted.skip,

@@ -19,6 +19,7 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
    AND (:vo::text IS NULL OR vo = :vo) AND (:before_id::bigint IS NULL OR task_id < :before_id)
    AND (:owner::text IS NULL OR user_name = :owner)
+   AND (:newest::bigint IS NULL OR task_id > (SELECT max(task_id) FROM tasks) - :newest)
    AND (NOT :told_only::boolean
         OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
@@ -81,13 +82,16 @@ SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
 
 -- name: some_jobs_by_task
 -- The same, of at most so many jobs of each state, and of each day of the archive. Indexes jobs_task, jobs_archive_task.
+-- The order has the index read, however few are wanted: a state that a large task has not is no reason to read the table.
 -- told by: STATES
 SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
         SELECT task_id, status, few.n FROM unnest(:task_ids::bigint[]) AS task_id, unnest(:statuses::text[]) AS status
          CROSS JOIN LATERAL (
                SELECT count(*) AS n
-                 FROM (SELECT FROM jobs j WHERE j.task_id = task_id.task_id AND j.status = status.status
-                        LIMIT :at_most::bigint) j) few
+                 FROM (SELECT FROM jobs j
+                        WHERE (j.task_id, j.status) >= (task_id.task_id, status.status)
+                          AND (j.task_id, j.status) <= (task_id.task_id, status.status)
+                        ORDER BY j.task_id, j.status LIMIT :at_most::bigint) j) few
         UNION ALL
         SELECT task_id, status, n_jobs FROM archived_job_counts(:task_ids::bigint[], :at_most::bigint)) j
  GROUP BY task_id, status HAVING sum(n) > 0 ORDER BY task_id, status;
