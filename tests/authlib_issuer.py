@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer over HTTP, with the server of Authlib: code flow with PKCE, discovery, keys.
+"""An OpenID Connect issuer over HTTP, with the server of Authlib: code flow with PKCE, renewal, discovery, keys.
 
 Its page asks for a name and nothing else. One of `people` may sign in; whoever else is refused.
 """
@@ -17,8 +17,8 @@ import flask
 import pytest
 from authlib.integrations.flask_oauth2 import AuthorizationServer
 from authlib.oauth2 import OAuth2Error
-from authlib.oauth2.rfc6749 import ClientMixin
-from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant
+from authlib.oauth2.rfc6749 import ClientMixin, TokenMixin
+from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
 from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oidc.core import AuthorizationCodeMixin, OpenIDCode
 from joserfc.jwk import RSAKey
@@ -30,11 +30,12 @@ PAGE = """<!doctype html><html lang="en"><title>Issuer</title><form method="post
 
 @dataclass
 class KnownClient(ClientMixin):
-    """One that may send people here; without a secret it is a public one."""
+    """One that may send people here; without a secret it is a public one. `renews`: it gets refresh tokens."""
 
     client_id: str
     redirect_uris: Sequence[str]
     secret: str = ""
+    renews: bool = False
 
     def get_client_id(self) -> str:
         return self.client_id
@@ -58,7 +59,7 @@ class KnownClient(ClientMixin):
         return response_type == "code"
 
     def check_grant_type(self, grant_type: str) -> bool:
-        return grant_type == "authorization_code"
+        return grant_type == "authorization_code" or (self.renews and grant_type == "refresh_token")
 
 
 class Code(SimpleNamespace, AuthorizationCodeMixin):
@@ -82,20 +83,45 @@ class Code(SimpleNamespace, AuthorizationCodeMixin):
 
 
 @dataclass
+class Renewal(TokenMixin):
+    """What a refresh token stands for."""
+
+    user: str
+    client_id: str
+    scope: str
+
+    def check_client(self, client: KnownClient) -> bool:
+        return client.client_id == self.client_id
+
+    def get_scope(self) -> str:
+        return self.scope
+
+
+@dataclass
 class AuthlibIssuer:
-    """`people`: the claims of each by name; `lifetime_s`: of ID tokens that are given from now on."""
+    """`people`: the claims of each by name; `lifetime_s`: of ID tokens that are given from now on.
+
+    `renewals` by refresh token, each of which is taken once. `left`: what was asked for by who signed out there;
+    `lets_leave`: the discovery names where.
+    """
 
     people: Mapping[str, Mapping[str, Any]]
     clients: list[KnownClient] = field(default_factory=list)
     lifetime_s: int = 600
     url: str = ""
     codes: dict[str, Code] = field(default_factory=dict)
+    renewals: dict[str, Renewal] = field(default_factory=dict)
+    left: list[dict[str, str]] = field(default_factory=list)
+    lets_leave: bool = True
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"}))
 
     def application(self) -> flask.Flask:
         app = flask.Flask(__name__)
-        server = AuthorizationServer(app, self._client, lambda token, request: None)
+        app.config["OAUTH2_REFRESH_TOKEN_GENERATOR"] = True
+        server = AuthorizationServer(app, self._client, self._save)
         server.register_grant(_grant_of(self), [_tokens_of(self)(require_nonce=True), CodeChallenge(required=True)])
+        server.register_grant(_renewing_grant_of(self), [_tokens_of(self)(require_nonce=False)])
+        app.add_url_rule("/leave", view_func=self._leave)
         app.add_url_rule("/.well-known/openid-configuration", view_func=self._discovery)
         app.add_url_rule("/keys", view_func=lambda: {"keys": [self.key.as_dict(private=False)]})
         app.add_url_rule("/token", view_func=server.create_token_response, methods=["POST"])
@@ -116,8 +142,20 @@ class AuthlibIssuer:
     def _client(self, client_id: str) -> KnownClient | None:
         return next((one for one in self.clients if one.client_id == client_id), None)
 
+    def _save(self, token: Mapping[str, Any], request: Any) -> None:
+        if "refresh_token" in token:
+            of = Renewal(request.user, request.client.client_id, token["scope"])
+            self.renewals[token["refresh_token"]] = of
+
+    def _leave(self) -> Any:
+        """End the session of whoever comes, and send them back."""
+        self.left.append(dict(flask.request.args))
+        return flask.redirect(flask.request.args["post_logout_redirect_uri"])
+
     def _discovery(self) -> dict[str, Any]:
+        leaving = {"end_session_endpoint": f"{self.url}/leave"} if self.lets_leave else {}
         return {
+            **leaving,
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
@@ -146,6 +184,23 @@ def _grant_of(issuer: AuthlibIssuer) -> type[AuthorizationCodeGrant]:
 
         def authenticate_user(self, authorization_code: Code) -> str:
             return authorization_code.user
+
+    return Grant
+
+
+def _renewing_grant_of(issuer: AuthlibIssuer) -> type[RefreshTokenGrant]:
+    class Grant(RefreshTokenGrant):
+        TOKEN_ENDPOINT_AUTH_METHODS = ["none", "client_secret_basic"]
+        INCLUDE_NEW_REFRESH_TOKEN = True
+
+        def authenticate_refresh_token(self, refresh_token: str) -> Renewal | None:
+            return issuer.renewals.get(refresh_token)
+
+        def authenticate_user(self, refresh_token: Renewal) -> str:
+            return refresh_token.user
+
+        def revoke_old_credential(self, refresh_token: Renewal) -> None:
+            issuer.renewals = {name: one for name, one in issuer.renewals.items() if one is not refresh_token}
 
     return Grant
 

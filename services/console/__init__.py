@@ -9,6 +9,7 @@ can be had as JSON at the same address, and each page names the verb of the comm
 `asking`       asks the HTTP API; refusals and services that are away become exceptions
 `signing`      signing in and out, sessions, links of the command line, tokens of forms
 `identifying`  signing in at an OpenID Connect issuer
+`renewing`     renews sessions with what the issuer gave for that
 `ending`       sessions that were ended and links that were used, at whichever copy
 `sealing`      encrypts what a browser keeps
 `hinting`      tells open pages, once a second for each subject, that what they show may have changed

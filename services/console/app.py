@@ -37,6 +37,7 @@ from services.console.environment import ConsoleSettings, client_of, keyring_of
 from services.console.hinting import Hints, news_of
 from services.console.identifying import Issuer
 from services.console.policy.sessions import HOME, ROOT
+from services.console.renewing import Renewing
 from services.console.sealing import Seals
 from services.console.showing.pages import problem_page
 from services.console.showing.rendering import HEADERS, Renderer
@@ -45,7 +46,22 @@ from shared.cache import NullCache, RedisCache
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Service
 
-SUBJECTS = (home, bulk, tasks, task, commands, jobs, queues, shares, sites, suggestions, system, parameters, live, what_if)
+SUBJECTS = (
+    home,
+    bulk,
+    tasks,
+    task,
+    commands,
+    jobs,
+    queues,
+    shares,
+    sites,
+    suggestions,
+    system,
+    parameters,
+    live,
+    what_if,
+)
 SMALLEST_PACKED_BYTES = 500
 
 
@@ -74,7 +90,8 @@ def service_of(
         clock=clock,
     )
     hints = Hints(clock)
-    console = Console(client, Renderer(), signing, settings.api_url, clock, hints)
+    renewing = Renewing(signing, issuer, clock) if issuer else None
+    console = Console(client, Renderer(), signing, settings.api_url, clock, hints, renewing)
 
     async def keep_client() -> None:
         """Keep the connections until the process stops."""

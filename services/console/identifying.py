@@ -1,6 +1,6 @@
-"""Signing in at an OpenID Connect issuer: the code flow with PKCE.
+"""Signing in at an OpenID Connect issuer: the code flow with PKCE; more time there, and signing out there, too.
 
-OpenID Connect Core 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that asked is sealed in a
+OpenID Connect Core 1.0, RP-Initiated Logout 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that asked is sealed in a
 cookie of that browser. The ID token comes from the issuer itself over an encrypted connection; the API verifies
 its signature when it is asked with it.
 """
@@ -30,6 +30,8 @@ SIGN_IN_S = 900.0
 TIMEOUT_S = 10.0
 DISCOVERY = "/.well-known/openid-configuration"
 ENDPOINTS = ("authorization_endpoint", "token_endpoint")
+#: where the issuer has one
+LEAVING = "end_session_endpoint"
 #: then the issuer is asked again where they are
 DISCOVERED_S = 3600.0
 #: where the issuer sends the browser back to
@@ -55,6 +57,15 @@ class Asked:
     address: str
     question: str
     word: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the issuer gave for a person, whom it names `subject`; `refresh_token`: empty where it gave none."""
+
+    id_token: str
+    subject: str
+    refresh_token: str
 
 
 class Issuer:
@@ -94,8 +105,8 @@ class Issuer:
         kept = self._seals.open(word, ASKED) if word else None
         return "" if kept is None else str(kept["next"])
 
-    async def token(self, word: str, told: Mapping[str, str]) -> str:
-        """Take the code that a browser came back with to the issuer: the ID token. Raises Away, Refused."""
+    async def given(self, word: str, told: Mapping[str, str]) -> Given:
+        """Take the code that a browser came back with to the issuer. Raises Away, Refused."""
         kept = self._seals.open(word, ASKED) if word else None
         if kept is None or self._clock() >= kept["until"]:
             raise Refused(f"nobody asked to sign in at this browser, or too long ago: {AGAIN}")
@@ -107,29 +118,49 @@ class Issuer:
             raise Refused(
                 f"the issuer refused: {told.get('error_description') or told.get('error') or 'without a word'}"
             )
-        token = await self._exchanged(told["code"], kept["verifier"])
-        self._check(token, kept["nonce"])
-        return token
+        answer = await self._exchanged(
+            grant_type="authorization_code",
+            code=told["code"],
+            redirect_uri=self._client.redirect_uri,
+            code_verifier=kept["verifier"],
+        )
+        return self._checked(answer, {"nonce": kept["nonce"]})
 
-    async def _exchanged(self, code: str, verifier: str) -> str:
+    async def renewed(self, refresh_token: str, subject: str) -> Given:
+        """Ask for another ID token of the same person. Raises Away, Refused."""
+        answer = await self._exchanged(grant_type="refresh_token", refresh_token=refresh_token)
+        return self._checked(answer, {"sub": subject})
+
+    async def leaving(self, id_token: str) -> str:
+        """Where a browser ends the session at the issuer, too; empty where there is no such place or it is away.
+
+        `id_token`: of the session; one of another issuer has no session there.
+        """
         client = self._client
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": client.redirect_uri,
-            "client_id": client.client_id,
-            "code_verifier": verifier,
-        }
+        try:
+            claims = jwt.decode(id_token, options={"verify_signature": False})
+            if claims.get("iss") != client.issuer:
+                return ""
+            endpoint = await self._endpoint(LEAVING)
+        except (jwt.InvalidTokenError, Away, Refused):
+            return ""
+        if not endpoint:
+            return ""
+        back = client.redirect_uri.removesuffix(BACK) + f"{HOME}sign-in"
+        query = {"id_token_hint": id_token, "client_id": client.client_id, "post_logout_redirect_uri": back}
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
+
+    async def _exchanged(self, **words: str) -> dict[str, Any]:
+        client = self._client
+        form = {"client_id": client.client_id, **words}
         proof = httpx.BasicAuth(client.client_id, client.secret) if client.secret else None
-        answer = await self._answer("POST", await self._endpoint("token_endpoint"), data=form, auth=proof)
-        token = answer.get("id_token")
+        return await self._answer("POST", await self._endpoint("token_endpoint"), data=form, auth=proof)
+
+    def _checked(self, answer: Mapping[str, Any], asked: Mapping[str, str]) -> Given:
+        """What was given, if its claims are those that were asked for. Raises Refused."""
+        client, token = self._client, answer.get("id_token")
         if not isinstance(token, str):
             raise Refused("the issuer gave no ID token: is `openid` among the scopes of the console?")
-        return token
-
-    def _check(self, token: str, nonce: str) -> None:
-        """Raise Refused for a token that is not the answer to what was asked."""
-        client = self._client
         try:
             claims = jwt.decode(token, options={"verify_signature": False})
         except jwt.InvalidTokenError:
@@ -138,10 +169,14 @@ class Issuer:
         checks = {
             "iss": claims.get("iss") == client.issuer,
             "aud": client.client_id in (audience if isinstance(audience, list) else [audience]),
-            "nonce": secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()),
+            **{
+                name: secrets.compare_digest(str(claims.get(name, "")).encode(), value.encode())
+                for name, value in asked.items()
+            },
         }
         if wrong := [name for name, is_right in checks.items() if not is_right]:
             raise Refused(f"the ID token was made for something else ({', '.join(wrong)}): {AGAIN}")
+        return Given(token, str(claims.get("sub", "")), str(answer.get("refresh_token") or ""))
 
     async def _endpoint(self, name: str) -> str:
         if self._clock() >= self._known_until:
@@ -160,6 +195,10 @@ class Issuer:
                 addresses[name] = encrypted(str(found.get(name)))
             except ValueError as error:
                 raise Refused(f"{name} of the issuer: {error}") from None
+        try:
+            addresses[LEAVING] = encrypted(str(found[LEAVING])) if found.get(LEAVING) else ""
+        except ValueError:
+            addresses[LEAVING] = ""
         return addresses
 
     async def _answer(self, method: str, url: str, **arguments: Any) -> dict[str, Any]:

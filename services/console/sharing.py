@@ -1,4 +1,9 @@
-"""Gives open pages of one person that ask the same at once one answer, made once a second."""
+"""Gives open pages of one session that ask the same at once one answer, made once a second.
+
+Not those of others, though they may have the same roles: whose a task is, and what a token is limited to, decides what
+is told, and whether a token is still believed is found out by asking with it. Who has as many sessions as pages costs the
+services as many reads.
+"""
 
 from __future__ import annotations
 

@@ -19,11 +19,12 @@ from services.console.policy.sessions import MOST_TOKEN_CHARACTERS, ROOT, Sessio
 from services.console.sealing import Seals
 
 SESSION_COOKIE, VISITOR_COOKIE, SAID_COOKIE = "orrery_console", "orrery_console_visitor", "orrery_console_said"
+RENEWAL_COOKIE = "orrery_console_renewal"
 #: one for each question, so that several pages may ask at once
 ASKED_COOKIE, MOST_ASKED = "orrery_console_asked_", 5
 #: of each kind of sealed word, so that none is taken for another
 SESSION, LINK, FORM, SAID = "console session", "console link", "console form", "console said"
-HINTS = "console hints"
+HINTS, RENEWAL = "console hints", "console renewal"
 #: a link of the command line is opened at once, or made anew
 LINK_S = 120.0
 #: a form may stay open as long as a working day
@@ -62,7 +63,7 @@ class Signing:
     ) -> None:
         self._seals = seals
         self._ended = ended
-        self._session_s = session_s
+        self.session_s = session_s
         self.public_url = public_url
         self._is_secure = (public_url or "").startswith("https://")
         self._clock = clock
@@ -89,7 +90,7 @@ class Signing:
             known["ROLES"],
             known["VO"],
             known["RIGHTS"],
-            min(self._clock() + self._session_s, _expiry_of(token)),
+            min(self._clock() + self.session_s, _expiry_of(token)),
         )
         n_characters = len(self._seals.seal(session.content(), SESSION))
         if n_characters > MOST_COOKIE_CHARACTERS:
@@ -107,8 +108,28 @@ class Signing:
     async def end(self, response: Response, session: Session | None) -> None:
         """Take it away; copies of the cookie are worth nothing from now on."""
         if session is not None:
-            await self._ended.end(session.session_id, min(session.until, self._clock() + self._session_s))
+            await self._ended.end(session.session_id, self._clock() + self.session_s)
         response.delete_cookie(SESSION_COOKIE, path=ROOT)
+        self.forget_renewal(response)
+
+    async def was_ended(self, session_id: str) -> bool:
+        """Tell whether somebody signed out of it."""
+        return await self._ended.has(session_id)
+
+    def remember_renewal(self, response: Response, content: Mapping[str, Any], until: float) -> None:
+        """Let the browser keep what renews its session; what is too long for a cookie is not kept."""
+        word = self._seals.seal(content, RENEWAL)
+        if len(word) <= MOST_COOKIE_CHARACTERS:
+            self._set(response, RENEWAL_COOKIE, word, max(1, int(until - self._clock())))
+
+    def renewal_of(self, request: Request) -> dict[str, Any] | None:
+        """What renews the session of this browser."""
+        word = request.cookies.get(RENEWAL_COOKIE, "")
+        return self._seals.open(word, RENEWAL) if word else None
+
+    def forget_renewal(self, response: Response) -> None:
+        """Let nothing renew it any more."""
+        response.delete_cookie(RENEWAL_COOKIE, path=ROOT)
 
     def link_word(self, session: Session) -> str:
         """What stands in a link that signs a browser in, once and soon."""

@@ -113,4 +113,6 @@ def size(n_bytes: int) -> str:
 
 
 def _counted(rows: Sequence[Mapping[str, Any]], name: str) -> str:
-    return ", ".join(f"{'more than ' * row.get('is_more', False)}{row[name]:,} {row['status']}" for row in rows) or "none"
+    return (
+        ", ".join(f"{'more than ' * row.get('is_more', False)}{row[name]:,} {row['status']}" for row in rows) or "none"
+    )

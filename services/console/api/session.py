@@ -70,14 +70,16 @@ class SessionRoutes:
         try:
             if issuer is None:
                 raise Refused("No issuer is set up for this console.")
-            token = await issuer.token(word, request.query_params)
-            session = await signing.session_for(self._console.api(request, token), token)
+            given = await issuer.given(word, request.query_params)
+            session = await signing.session_for(self._console.api(request, given.id_token), given.id_token)
         except (Refused, Away, SignedOut) as error:
             what = f"The token of the issuer is not believed: {error}" if isinstance(error, SignedOut) else str(error)
             response = self._form(request, {"problem": what, "next": after}, 403)
         else:
             response = RedirectResponse(after, 303, HEADERS)
             signing.begin(response, session)
+            if self._console.renewing is not None:
+                self._console.renewing.begin(response, session, given)
         signing.forget_asked(response, state)
         return response
 
@@ -125,7 +127,11 @@ class SessionRoutes:
         return Envelope({"path": path, "address": signing.public_url, "name": session.name})
 
     async def end(self, request: Request) -> Response:
-        """Sign out at this browser, and with every copy of its cookie; the token itself lives on."""
+        """Sign out at this browser, and with every copy of its cookie; the token itself lives on.
+
+        Who signed in at an issuer where one can sign out is led there, too: by a page, as the browser sends the answer
+        of a form nowhere else (content security policy).
+        """
         signing = self._console.signing
         session = await signing.session_of(request)
         if session is not None:
@@ -133,7 +139,12 @@ class SessionRoutes:
                 signing.check_form(request, await fields_of(request), session.session_id)
             except (ForgedForm, Refused) as error:
                 return self._form(request, {"problem": str(error)}, 403)
-        response = RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
+        leaving = await self._issuer.leaving(session.token) if self._issuer and session else ""
+        response: Response = RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
+        if leaving and self._issuer:
+            page = Page("sign_out.html", "Signed out", shown={"leaving": leaving, "issuer": self._issuer.name})
+            response = self._console.shown(request, page, None)
+            response.headers["Referrer-Policy"] = "no-referrer"
         await signing.end(response, session)
         return response
 

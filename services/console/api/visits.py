@@ -20,6 +20,7 @@ from starlette.routing import Route
 from services.console.asking import LARGE_BYTES, Api, Away, NotPermitted, NotThere, Refused, SignedOut
 from services.console.hinting import Hints
 from services.console.policy.sessions import HOME, Session, path_after
+from services.console.renewing import Renewing
 from services.console.sharing import Sharing
 from services.console.showing.pages import Page, problem_page
 from services.console.showing.rendering import HEADERS, Renderer, again, packed, wants_json
@@ -82,11 +83,13 @@ class Console:
         api_url: str | None,
         clock: Callable[[], float] = time.time,
         hints: Hints | None = None,
+        renewing: Renewing | None = None,
     ) -> None:
         self._http, self._api_url, self._clock = http, api_url, clock
         self.renderer, self.signing = renderer, signing
         self.hints = hints or Hints(clock)
         self.sharing = Sharing()
+        self.renewing = renewing
 
     def page(self, path: str, make: MakesPage, takes: tuple[str, ...] = (), about: tuple[str, ...] = ()) -> Route:
         """A page for people and programs; `takes`: names that may stand behind the ? of its address.
@@ -108,10 +111,7 @@ class Console:
             except Exception as error:
                 return self.shown(request, _page_of(error), session)
 
-        async def answer(request: Request) -> Response:
-            session = await self.signing.session_of(request)
-            if session is None:
-                return self.to_sign_in(request)
+        async def answer(request: Request, session: Session) -> Response:
             if "hx-request" not in request.headers:
                 return await made(request, session)
             subjects = (one.format(**request.path_params) for one in about)
@@ -129,15 +129,12 @@ class Console:
 
             return again(await self.sharing.get(question, changed_at, part))
 
-        return Route(f"{HOME}{path}", answer, methods=["GET"])
+        return Route(f"{HOME}{path}", self._signed_in(answer), methods=["GET"])
 
     def form(self, path: str, carry_out: CarriesOut) -> Route:
         """What a form is sent to."""
 
-        async def answer(request: Request) -> Response:
-            session = await self.signing.session_of(request)
-            if session is None:
-                return self.to_sign_in(request)
+        async def answer(request: Request, session: Session) -> Response:
             back = _page_before(request)
             try:
                 fields = await fields_of(request)
@@ -155,7 +152,23 @@ class Console:
             self.signing.say(response, done.said)
             return response
 
-        return Route(f"{HOME}{path}", answer, methods=["POST"])
+        return Route(f"{HOME}{path}", self._signed_in(answer), methods=["POST"])
+
+    def _signed_in(
+        self, answer: Callable[[Request, Session], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """What answers whoever is signed in, with a session that is renewed where it can be; others sign in first."""
+
+        async def answered(request: Request) -> Response:
+            session = await self.signing.session_of(request)
+            renewed = await self.renewing.session_of(request, session, self.api) if self.renewing else None
+            session = renewed.session if renewed else session
+            response = await answer(request, session) if session else self.to_sign_in(request)
+            if renewed and self.renewing:
+                self.renewing.tell(response, renewed)
+            return response
+
+        return answered
 
     def visit(self, request: Request, session: Session) -> Visit:
         """The visit of somebody who is signed in."""

@@ -27,6 +27,7 @@ from tests.handlers.console.stubbed_api import (
     StubbedApi,
     browser_at,
     console_over,
+    envelope,
     sign_in,
     token_for,
 )
@@ -199,6 +200,27 @@ async def test_who_is_not_told_of_something_gets_no_hints_of_it(
 @pytest.mark.parametrize("of", ["", "task 7", "x.y"])
 async def test_nobody_says_themselves_of_what_they_get_hints(browser: httpx.AsyncClient, of: str) -> None:
     assert (await browser.get(f"/console/hints?of={quote(of)}")).status_code == 403
+
+
+async def test_a_session_gets_no_answer_that_was_made_for_another_one_of_the_same_person(
+    web: FastAPI, browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    """Its token may have been revoked since then, or be limited to other rights."""
+    part = {"HX-Request": "true"}
+    async with browser_at(web) as elsewhere:
+        await sign_in(elsewhere)
+        (revoked,) = {one.headers["authorization"] for one in api.asked[-1:]}
+        told = api.answers["task/get_details"]
+
+        def believed(request: httpx.Request) -> httpx.Response:
+            is_revoked = request.headers["authorization"] == revoked
+            return envelope(None, "revoked", success=False, status=401) if is_revoked else told(request)
+
+        api.answers["task/get_details"] = believed
+        first, second = await asyncio.gather(
+            browser.get("/console/tasks/7", headers=part), elsewhere.get("/console/tasks/7", headers=part)
+        )
+    assert first.status_code == 200 and second.headers["hx-redirect"].startswith("/console/sign-in")
 
 
 async def test_the_word_of_a_page_is_of_one_session(web: FastAPI, browser: httpx.AsyncClient) -> None:

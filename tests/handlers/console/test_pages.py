@@ -44,6 +44,7 @@ PAGES = {
     "/console/system/parked": "could not be handled",
     "/console/system/check": "invariant",
     "/console/system/parameters": "Those that were set",
+    "/console/system/parameters/change?name=jobbroker.MAX_CANDIDATES&value=2": "queues that a chunk is offered to",
     "/console/system/audit": "The newest first",
     "/console/search?q=7": "Tasks",
     "/console/search?q=cern": "Queues",

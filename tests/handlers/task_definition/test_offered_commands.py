@@ -10,7 +10,7 @@ import pytest
 from services.task_definition.tasks.policy.command_table import COMMANDS
 from shared.auth import Authority
 from shared.db import Database
-from shared.runtime.service import Service
+from shared.runtime.service import Context, Service
 from tests import rows
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define, put
@@ -144,3 +144,21 @@ async def test_names_that_begin_so_are_told_of_whose_tasks_the_caller_may_read(
     assert await named(producer, "user_name", "ad") == ["ada", "adam"]
     assert await named(producer, "vo", "") == ["atlas"] and await named(producer, "vo", "b") == []
     assert await named(user, "user_name", "ad") == []
+
+
+async def test_people_with_the_same_roles_are_told_other_things_about_one_task(
+    database: Database, service: Service, context: Context, producer: httpx.AsyncClient
+) -> None:
+    """So an answer that was made for one of them is not given to another one."""
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await connection.execute("UPDATE tasks SET user_name = 'ada', prod_source_label = 'user'")
+        [vo] = await connection.fetchrow("SELECT vo FROM tasks")
+    told = {}
+    for name in ("ada", "bob"):
+        token = context.authority.issue(name, ["user"], [vo])
+        query, headers = {"task_id": task_id, "counts": False}, {"Authorization": f"Bearer {token}"}
+        answer = await producer.get("/api/v1/explain/task", params=query, headers=headers)
+        told[name] = answer.json()["data"]
+    assert "history" in told["ada"] and "withheld" not in told["ada"]["task"]
+    assert "history" not in told["bob"] and "withheld" in told["bob"]["task"]

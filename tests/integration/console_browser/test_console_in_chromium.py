@@ -129,8 +129,8 @@ def test_pictures_of_the_readme_are_made(
     assert (folder / f"{name}.png").stat().st_size > 20_000, "there is something on it"
 
 
-def test_a_waiting_task_says_why_what_would_lift_it_and_goes_on_once_that_is_done(
-    stage: Stage, waiting: int, new_context: NewContext
+def test_a_waiting_task_says_why_what_would_lift_it_and_goes_on_once_an_operator_did_that(
+    stage: Stage, waiting: int, operator: Page, new_context: NewContext
 ) -> None:
     page = people.by_link(new_context(), stage.orrery, "", *people.OWNER)
     page.get_by_role("region", name="Waiting tasks").get_by_role("link", name=str(waiting), exact=True).click()
@@ -145,9 +145,17 @@ def test_a_waiting_task_says_why_what_would_lift_it_and_goes_on_once_that_is_don
         re.compile(r"as it is\s*✗ no place.*supposed\s*✓ placed", re.DOTALL)
     )
     expect(page.get_by_role("region", name="Differences")).to_contain_text("passes now")
-    page.get_by_role("link", name="Back to why").click()
+    page.get_by_role("link", name=f"set {LIMIT} to 1000").click()
+    expect(page.get_by_role("main")).to_contain_text("Operators whose token has the right modify may set it")
+    operator.goto(page.url)
+    page.goto(f"/console/tasks/{waiting}/why")
     expect(page.locator(".sentence")).to_contain_text("pending")
-    assert stage.orrery("config", "unset", LIMIT).code == 0
+    expect(operator.get_by_role("main")).to_contain_text(
+        re.compile(r"it is\s*1, set by .*it would be\s*1000", re.DOTALL)
+    )
+    operator.get_by_label("Why; it is shown with the parameter").fill("the story lifts it")
+    operator.get_by_role("button", name=f"Set {LIMIT}").click()
+    expect(operator.get_by_role("status")).to_contain_text(f"Done: config set: {LIMIT} = 1000")
     stage.wait_for(waiting, "scouting")
     page.reload()
     expect(page.locator(".sentence")).to_contain_text("scouting")
