@@ -1,8 +1,8 @@
 """Signing in at an OpenID Connect issuer: the code flow with PKCE; more time there, and signing out there, too.
 
-OpenID Connect Core 1.0, RP-Initiated Logout 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that asked is sealed in a
-cookie of that browser. The ID token comes from the issuer itself over an encrypted connection; the API verifies
-its signature when it is asked with it.
+OpenID Connect Core 1.0, RP-Initiated Logout 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that
+asked is sealed in a cookie of that browser. The ID token comes from the issuer itself over an encrypted connection; the
+API verifies its signature when it is asked with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Renews a session with the refresh token of the issuer, where it gave one: who works goes on without signing in again.
 
-The refresh token is kept at the browser, sealed, in a cookie of its own. A session is renewed shortly before it is over,
+The refresh token is kept at the browser, sealed, in a cookie of its own. A session is renewed shortly before its end,
 or when somebody comes back later, until the console's own time for a session has passed since somebody signed in.
 """
 

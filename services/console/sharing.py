@@ -1,7 +1,7 @@
 """Gives open pages of one session that ask the same at once one answer, made once a second.
 
 Not those of others, though they may have the same roles: whose a task is, and what a token is limited to, decides what
-is told, and whether a token is still believed is found out by asking with it. Who has as many sessions as pages costs the
+is told, and whether a token is still believed is found out by asking with it. Pages of many sessions cost the
 services as many reads.
 """
 

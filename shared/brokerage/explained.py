@@ -65,7 +65,7 @@ class Stored:
         return self._row["weights"][place], {term: values[place] for term, values in self._row["terms"].items()}
 
     def places_that_differ(self, other: Stored) -> NDArray[np.int64]:
-        """Places whose code or compared numbers are other ones there, and those that passed; both have the same names."""
+        """Places with another code or other numbers there, and those that passed; both have the same names."""
         pairs = ((self._found, other._found), (self._wanted, other._wanted))
         is_alike = np.all([(one == two) | (np.isnan(one) & np.isnan(two)) for one, two in pairs], axis=0)
         return np.flatnonzero((self.codes != other.codes) | ~is_alike | (self.codes == PASSED))
@@ -131,10 +131,9 @@ class Stored:
         told = passed[:at_most]
         for places in held.values():
             told += self.nearest(places, miss, at_most)
-        of_check: dict[str | None, list[int]] = {**({None: passed} if passed else {}), **held}
+        of_check: list[tuple[str | None, list[int]]] = [*([(None, passed)] if passed else []), *held.items()]
         numbers = [
-            {"check": check, "n_queues": self.n_queues(places), "n_entries": len(places)}
-            for check, places in of_check.items()
+            {"check": check, "n_queues": self.n_queues(places), "n_entries": len(places)} for check, places in of_check
         ]
         return self.entries(told), numbers
 

@@ -2,8 +2,8 @@
 
 Server time of a page is that of the console and of the services that it asks, in one process, without sockets; the task
 shown has all the jobs and two decisions about 5 000 queues, which are the grid. Every page is asked for but that of the
-invariants, which are looked for in everything while it is waited for. Hints go from a commit through the outbox and RabbitMQ to open
-pages, which all ask again. `python -m tests.performance.bench_console`.
+invariants, which are looked for in everything while it is waited for. Hints go from a commit through the outbox and
+RabbitMQ to open pages, which all ask again. `python -m tests.performance.bench_console`.
 """
 
 from __future__ import annotations

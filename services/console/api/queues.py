@@ -36,7 +36,7 @@ async def queues(visit: Visit) -> Page:
     wanted, order, after = visit.word("q")[:100], visit.word("order") or "queue", visit.word("after")
     if order not in ORDERS:
         raise Refused(f"order: {order[:40]!r}: allowed: {', '.join(ORDERS)}")
-    asked = {"part": wanted, "order": order, "after": after, "limit": ROWS + 1, "records": "false"}
+    asked: dict[str, Any] = {"part": wanted, "order": order, "after": after, "limit": ROWS + 1, "records": "false"}
     rows = [row_of(one) for one in await visit.api.get("grid/queues", **asked)]
     data = {"q": wanted, "order": order, "queues": rows[:ROWS]}
     is_more = len(rows) > ROWS

@@ -111,7 +111,7 @@ async def decisions(visit: Visit) -> Page:
     task_id, ids = visit.id("task_id"), reasons.ids_of(visit.word("first"), visit.word("second"))
     questions = {"explanation": visit.api.get("explain/task", task_id=task_id, counts="false", queues=0)}
     if len(ids) == 2:
-        asked = {"task_id": task_id, "first": ids[0], "second": ids[1], "limit": CHANGES}
+        asked: dict[str, Any] = {"task_id": task_id, "first": ids[0], "second": ids[1], "limit": CHANGES}
         questions["compared"] = visit.api.get("explain/difference", **asked)
     found = await visit.api.parts(**questions)
     explanation, compared = found.data["explanation"] or {}, found.data.get("compared") or {}

@@ -101,11 +101,12 @@ def _for_real(task_id: int, given: Mapping[str, str], settings: Sequence[str]) -
         for query in [{**COMMANDS[name][1], COMMANDS[name][2]: value}]
     ]
     why, named = f"{HOME}tasks/{task_id}/why", [one.partition("=")[::2] for one in settings]
-    return [
-        *((f"set {name} to {value}", f"system/parameters/change?{urlencode({'name': name, 'value': value, 'next': why})}")
-          for name, value in named),
-        *commands,
-    ]  # fmt: skip
+    set_at = "system/parameters/change?"
+    parameters = [
+        (f"set {name} to {value}", set_at + urlencode({"name": name, "value": value, "next": why}))
+        for name, value in named
+    ]
+    return [*parameters, *commands]
 
 
 def _governing(decision: Mapping[str, Any]) -> Sequence[str]:

@@ -208,7 +208,7 @@ async def list_queues(connection: asyncpg.Connection, wanted: Listed) -> list[di
 
 async def list_sites(connection: asyncpg.Connection, wanted: Listed) -> list[dict[str, Any]]:
     """Read sites with their queues, storages and jobs by state."""
-    key = {"part": wanted.part, "site": wanted.site, "after": wanted.after, "at_most": wanted.at_most}
+    key: dict[str, Any] = {"part": wanted.part, "site": wanted.site, "after": wanted.after, "at_most": wanted.at_most}
     return [dict(row) for row in await SQL.rows(connection, "list_sites", **key)]
 
 

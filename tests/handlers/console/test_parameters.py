@@ -1,4 +1,4 @@
-"""A runtime parameter is set in the console: what it is and would be is said first; what was supposed is done for real."""
+"""A runtime parameter is set: what it is and would be is said first; what was supposed is done for real."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ConfigRoutes:
             near = " or ".join(near_names(component, key))
             said = f"{component}.{key} is no runtime parameter{f'; did you mean {near}?' if near else ''}"
             return refused(NOT_FOUND, said)
-        query = {"app": parameter.app, "component": component, "key": key, "vo": vo or ""}
+        query: dict[str, Any] = {"app": parameter.app, "component": component, "key": key, "vo": vo or ""}
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "parameters", **query)
         name = f"{component}.{key}"

@@ -261,7 +261,8 @@ class TaskRoutes:
     ) -> Response:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
-        `before_id` is the last id of the page before; `newest`: only the last so many ids are looked through; without `jobs` files are counted alone, without `counts` nothing.
+        `before_id` is the last id of the page before; `newest`: the last so many ids are looked through.
+        Without `jobs` files are counted alone, without `counts` nothing.
         """
         statuses = words(status)
         unknown = sorted(set(statuses or ()) - set(TASK.meanings))
