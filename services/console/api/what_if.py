@@ -95,10 +95,13 @@ def _about_queues(explanation: Mapping[str, Any], wanted: str) -> Mapping[str, A
 def _for_real(task_id: int, given: Mapping[str, str], settings: Sequence[str]) -> Sequence[tuple[str, str]]:
     """Labels and pages at which what was supposed is done, of whatever can be changed of a live task."""
     commands = [
-        (f"{COMMANDS[name][0]} {value}", f"tasks/{task_id}/commands/{COMMANDS[name][0]}?{urlencode(query)}")
+        (
+            " ".join([verb, *words.values(), value]),
+            f"tasks/{task_id}/commands/{verb}?{urlencode({**words, field: value})}",
+        )
         for name, value in given.items()
         if name in COMMANDS
-        for query in [{**COMMANDS[name][1], COMMANDS[name][2]: value}]
+        for verb, words, field in [COMMANDS[name]]
     ]
     why, named = f"{HOME}tasks/{task_id}/why", [one.partition("=")[::2] for one in settings]
     set_at = "system/parameters/change?"
