@@ -27,7 +27,7 @@ array for each attribute of a queue, one row for each pseudo-queue (queue, resou
 `limits`         numbers that operators may change
 `governed_by`    which parameters decide each check; `lifts` what lifts it; `room` whether it still holds
 `decision`       the outcome with every number that led to it, and its packed form for storage
-`explained`      a stored decision in words
+`explained`      a stored decision in words; `difference` compares two of them
 `policy`         what a brokerage plugin is
 ===============  ==================================================================================================
 """

@@ -1,4 +1,4 @@
-"""What differs between two decisions about the same: queues that came, went, or changed their reason or weight."""
+"""Compares two decisions about the same: queues that came, went, or changed their reason or weight."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
 
 
 class Stored:
-    """A stored decision by its columns: what is at a place becomes text where it is asked for, and nowhere else."""
+    """A stored decision by its columns: a place becomes text where it is asked for, and nowhere else."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         self._row = row
@@ -139,7 +139,7 @@ class Stored:
 
 
 def explain_row(row: Mapping[str, Any]) -> list[Facts]:
-    """A stored decision, unpacked: one entry for each queue or nucleus, passed ones first, the best before others."""
+    """Unpack a stored decision: an entry for each queue or nucleus, the passed ones first, the best before."""
     stored = Stored(row)
     held = sorted(np.flatnonzero(stored.codes != PASSED).tolist(), key=stored.names.__getitem__)
     return stored.entries([*stored.passed(), *held])

@@ -81,6 +81,13 @@ def _counts(grid: Grid, files: dict[str, Any]) -> Steps[dict[str, Any]]:
 def grid_routes(database: Database) -> APIRouter:
     """Make the routes under `/api/v1/grid/`."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
+    _add_changes(routes, database)
+    _add_reads(routes, database)
+    return routes
+
+
+def _add_changes(routes: APIRouter, database: Database) -> None:
+    """Add what changes the grid: load, cordon, uncordon."""
 
     @routes.post("/load")
     async def load(body: GridFiles, caller: Annotated[Caller, Depends(OPERATOR)]) -> Envelope:
@@ -117,6 +124,10 @@ def grid_routes(database: Database) -> APIRouter:
             await store.uncordon(work, caller, body.queue)
         return Envelope()
 
+
+def _add_reads(routes: APIRouter, database: Database) -> None:
+    """Add what tells of the grid: queues, sites, status."""
+
     @routes.get("/queues", dependencies=[Depends(ANYBODY)])
     async def queues(
         part: NamePart = "",
@@ -149,8 +160,6 @@ def grid_routes(database: Database) -> APIRouter:
         """Version of the grid; number of links and age of the newest network metric."""
         async with database.read() as connection:
             return Envelope(await store.grid_status(connection))
-
-    return routes
 
 
 def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:

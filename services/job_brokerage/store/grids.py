@@ -187,7 +187,9 @@ async def record_load(work: UnitOfWork, caller: Caller, outcome: str, details: d
 
 @dataclass(frozen=True)
 class Listed:
-    """Which queues or sites are listed: with `part` in their texts, of one `site`, behind the name `after`.
+    """Which queues or sites are listed.
+
+    With `part` in their texts, of one `site`, behind the name `after`.
 
     As it stands all of them. `most_in`: those first that have most jobs in this state, else by name. `records`: queues
     with all that was loaded of them.

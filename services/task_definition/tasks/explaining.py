@@ -177,7 +177,7 @@ class Explanation:
     async def difference(
         self, connection: asyncpg.Connection, task_id: int, ids: Sequence[int], caller: Caller, at_most: int | None
     ) -> dict[str, Any] | None:
-        """What differs between two decisions about a task; None where it is not there, or not told, or one is not kept.
+        """Tell how two decisions about a task differ; None where it or one of them is not there, or not told.
 
         Decisions of two kinds have nothing to compare: `changes` is null then.
         """

@@ -67,7 +67,7 @@ class ConfigRoutes:
         return Envelope(_told(rows[0], caller) if rows and _is_told(rows[0], caller) else None)
 
     async def describe(self, caller: Anyone, component: Asked, key: Asked, vo: Text = None) -> Response:
-        """What a parameter means, what is allowed, its default, and as `set` what was set and the caller is told."""
+        """Tell what a parameter means, what is allowed and its default; `set`: what was set, as far as told."""
         parameter = find_parameter(component, key)
         if parameter is None:
             near = " or ".join(near_names(component, key))

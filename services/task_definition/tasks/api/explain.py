@@ -57,10 +57,7 @@ def explain_routes(database: Database, explanation: Explanation, queues: QueueEx
 
     @router.get("/difference")
     async def between(caller: Reader, task_id: Id, first: Id, second: Id, limit: Limit = None) -> Response:
-        """What differs between two decisions about a task: queues that came, went, changed reason, numbers or weight.
-
-        At most `limit` changes are told; `n_changes` counts all of them by what they are.
-        """
+        """Tell how two decisions about a task differ: at most `limit` changes; `n_changes` counts all of them."""
         async with database.read() as connection:
             found = await explanation.difference(connection, task_id, (first, second), caller, limit)
         what = f"decisions {first} and {second} about task {task_id} are not both kept"

@@ -36,7 +36,10 @@ MAY_BE_HELD = frozenset(STATES["share"])
 
 @dataclass(frozen=True)
 class TaskFilter:
-    """Filters of a list; None does not filter. `name` may have * for any text; `newest`: of the last so many ids."""
+    """Filters of a list; None does not filter.
+
+    `name` may have * for any text; `newest`: of the last so many ids.
+    """
 
     statuses: Sequence[str] | None = None
     user_name: str | None = None
