@@ -139,7 +139,7 @@ class Stored:
 
 
 def explain_row(row: Mapping[str, Any]) -> list[Facts]:
-    """Unpack a stored decision: an entry for each queue or nucleus, the passed ones first, the best before."""
+    """Unpack a stored decision: an entry for each queue or nucleus, passed ones first, the best before."""
     stored = Stored(row)
     held = sorted(np.flatnonzero(stored.codes != PASSED).tolist(), key=stored.names.__getitem__)
     return stored.entries([*stored.passed(), *held])
