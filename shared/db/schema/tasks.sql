@@ -151,6 +151,8 @@ CREATE INDEX tasks_vo_newest ON tasks (vo, task_id);
 CREATE INDEX tasks_created ON tasks (creation_date);
 CREATE INDEX tasks_changed ON tasks (state_change_time);
 CREATE INDEX tasks_frozen ON tasks (frozen_time) WHERE frozen_time IS NOT NULL;
+-- whose owners may have to be told that they wait
+CREATE INDEX tasks_pending ON tasks (frozen_time) WHERE status = 'pending';
 CREATE INDEX tasks_retry ON tasks (retry_at) WHERE retry_at IS NOT NULL;
 CREATE INDEX tasks_parent ON tasks (parent_tid) WHERE parent_tid IS NOT NULL;
 CREATE INDEX tasks_locked ON tasks (locked_time) WHERE locked_by IS NOT NULL;
@@ -231,14 +233,15 @@ CREATE TABLE notices (
     since timestamptz NOT NULL,                -- when that began: each time is told once
     status text NOT NULL DEFAULT 'waiting'
         CHECK (status IN ('waiting', 'sent', 'not told', 'given up')),   -- not told: the VO's plugin says nothing
-    attempts int NOT NULL DEFAULT 0,           -- how often it was tried to send the letter
+    noted_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it was written down
+    attempts int NOT NULL DEFAULT 0,           -- how often it was tried to send the letter; fences its sender
     next_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it is tried next
     ended_at timestamptz,                      -- when it was sent, or given up
     reason text,                               -- why it could not be sent
     UNIQUE (task_id, cause, since)
 );
 CREATE INDEX notices_due ON notices (next_at) WHERE status = 'waiting';
-CREATE INDEX notices_ended ON notices (ended_at);
+CREATE INDEX notices_noted ON notices (noted_at);
 
 -- The JSON of a task: as it was submitted, or as a command changed it.
 CREATE TABLE task_parameters (

@@ -11,6 +11,8 @@ from shared.events import TaskCompleted
 WAITING_EVERY_S, WAITED_S = 60.0, 3600.0
 FORGET_EVERY_S, KEPT_DAYS = 3600.0, 30
 MOST = 500
+#: a letter that could not be sent for so long is not sent any more
+OLDEST_S = 86_400.0
 
 
 class Notices:
@@ -22,7 +24,7 @@ class Notices:
     async def on_task_completed(self, event: TaskCompleted, work: UnitOfWork) -> None:
         """Note that a task ended, broke or is exhausted; what is noted already is not noted again."""
         if self._sends:
-            await SQL.run(work.connection, "note_end", task_id=event.task_id, cause=event.status)
+            await SQL.run(work.connection, "note_end", task_id=event.task_id, cause=event.status, oldest_s=OLDEST_S)
 
     async def look(self, work: UnitOfWork) -> None:
         """Note tasks that have waited for an hour for what only somebody's change can give them."""
@@ -30,7 +32,7 @@ class Notices:
             return
         turn = await take_turn(work.connection, "waiting_for_owners", WAITING_EVERY_S)
         if turn is not None:
-            await SQL.run(work.connection, "note_waiting", waited_s=WAITED_S, since=turn.previous_at, most=MOST)
+            await SQL.run(work.connection, "note_waiting", waited_s=WAITED_S, days=KEPT_DAYS, most=MOST)
 
     async def forget(self, work: UnitOfWork) -> bool:
         """Drop old notices; whether there may be more."""

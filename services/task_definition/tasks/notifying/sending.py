@@ -16,17 +16,18 @@ import asyncpg
 from prometheus_client import CollectorRegistry, Counter
 
 from services.task_definition.environment import TaskDefinitionSettings
+from services.task_definition.tasks.notifying.noting import OLDEST_S
 from services.task_definition.tasks.notifying.plugin import GROUP, Letter, Occasion, OwnerNotice, is_address
 from services.task_definition.tasks.store.notices import SQL
 from shared.db.database import Database
 from shared.plugins import PluginError, find
 
 log = logging.getLogger(__name__)
-LOOK_EVERY_S, AT_ONCE = 5.0, 20
+LOOK_EVERY_S = 5.0
 #: a letter that was tried so often is forgotten; before, it is tried again after so long times the tries
 MOST_TRIES, AGAIN_AFTER_S = 3, 60.0
-#: who took notices has them for so long
-LEASE_S = 600.0
+#: who took a notice has it for so long; its letter, with all that the server is asked, is given up long before
+LEASE_S, LONGEST_LETTER_S = 600.0, 120.0
 GIVEN_UP = "given up"
 
 Send = Callable[[Letter], Awaitable[None]]
@@ -58,10 +59,14 @@ def smtp(settings: TaskDefinitionSettings) -> Send:
 
 @dataclass(frozen=True)
 class Taken:
-    """A notice that this sender has; `attempts` counts from 1."""
+    """A notice that this sender has; `attempts` counts from 1.
+
+    `moot`: why it is not to be sent any more; "": it is.
+    """
 
     notice_id: int
     attempts: int
+    moot: str
     label: str
     about: Occasion
 
@@ -76,27 +81,36 @@ class Sending:
     async def run(self) -> None:
         """Send what is due, until it is cancelled."""
         while True:
-            if await self.work_off() < AT_ONCE:
-                await asyncio.sleep(LOOK_EVERY_S)
+            await self.work_off()
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def work_off(self) -> int:
-        """Send what is due now; how many there were."""
-        async with self._database.begin(reason="notices to owners taken") as work:
-            rows = await SQL.rows(work.connection, "take_notices", most=AT_ONCE, lease_s=LEASE_S)
-        for row in sorted(rows, key=lambda row: int(row["notice_id"])):
-            await self._work_on(self._taken(row))
-        return len(rows)
+        """Send what is due now, each notice taken when its turn comes; how many there were."""
+        n_taken = 0
+        while (taken := await self._take()) is not None:
+            await self._work_on(taken)
+            n_taken += 1
+        return n_taken
+
+    async def _take(self) -> Taken | None:
+        """Take the next notice that is due; None: there is none."""
+        async with self._database.begin(reason="notice to an owner taken") as work:
+            row = await SQL.row(work.connection, "take_notice", lease_s=LEASE_S, oldest_s=OLDEST_S)
+        return None if row is None else self._taken(row)
 
     def _taken(self, row: asyncpg.Record) -> Taken:
         about = Occasion(
-            task_id=row["task_id"], task_name=row["task_name"] or "", user_name=row["user_name"], vo=row["vo"],
+            task_id=row["task_id"], task_name=row["task_name"] or "", user_name=row["user_name"] or "", vo=row["vo"],
             cause=row["cause"], since=row["since"], progress=row["progress"], error=row["error_dialog"] or "",
             domain=self._domain,
         )  # fmt: skip
-        return Taken(row["notice_id"], row["attempts"], row["prod_source_label"] or "", about)
+        return Taken(row["notice_id"], row["attempts"], _moot(row), row["prod_source_label"] or "", about)
 
     async def _work_on(self, taken: Taken) -> None:
         """Send one, and keep what became of it."""
+        if taken.moot:
+            await self._end(taken, GIVEN_UP, taken.moot)
+            return
         try:
             letter = self._letter(taken)
         except Exception as error:  # of a VO's plugin, whatever it is
@@ -109,9 +123,10 @@ class Sending:
             await self._end(taken, GIVEN_UP, f"no address: {letter.to[:100]!r}")
             return
         try:
-            await self._send(letter)
-        except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
-            await self._failed(taken, f"{type(error).__name__}: {error}")
+            async with asyncio.timeout(LONGEST_LETTER_S):
+                await self._send(letter)
+        except Exception as error:  # of the server, the network, or of what a plugin wrote into a letter
+            await self._failed(taken, error)
             return
         await self._end(taken, "sent", None)
 
@@ -122,16 +137,20 @@ class Sending:
             raise ValueError(str(error)) from error
         return plugin.letter(taken.about)
 
-    async def _failed(self, taken: Taken, reason: str) -> None:
-        """Try again later; after the third time it is forgotten."""
+    async def _failed(self, taken: Taken, error: Exception) -> None:
+        """Try again later; after the third time it is forgotten.
+
+        The log has all that was said; owners are told the kind of error, for servers tell names and addresses.
+        """
+        reason = type(error).__name__
+        log.warning("letter about task %s (%s) not sent: %s: %s", taken.about.task_id, taken.about.cause, reason, error)
         if taken.attempts >= MOST_TRIES:
             await self._end(taken, GIVEN_UP, f"tried {taken.attempts} times: {reason}")
             return
-        log.warning("letter about task %s (%s) not sent: %s", taken.about.task_id, taken.about.cause, reason)
         self._count.labels("put off").inc()
         async with self._database.begin(reason="letter put off") as work:
             await SQL.run(
-                work.connection, "put_off_notice", notice_id=taken.notice_id, reason=reason[:500],
+                work.connection, "put_off_notice", notice_id=taken.notice_id, attempts=taken.attempts, reason=reason,
                 wait_s=AGAIN_AFTER_S * taken.attempts,
             )  # fmt: skip
 
@@ -142,6 +161,19 @@ class Sending:
         self._count.labels(outcome).inc()
         async with self._database.begin(reason=f"letter {outcome}") as work:
             await SQL.run(
-                work.connection, "end_notice", notice_id=taken.notice_id, status=outcome,
+                work.connection, "end_notice", notice_id=taken.notice_id, attempts=taken.attempts, status=outcome,
                 reason=None if reason is None else reason[:500],
             )  # fmt: skip
+
+
+def _moot(row: asyncpg.Record) -> str:
+    """Why a notice that was taken is not to be sent; "": it is."""
+    if row["task_name"] is None:
+        return "its task is not there any more"
+    if row["attempts"] > MOST_TRIES:
+        return f"tried {MOST_TRIES} times: each time its sender was ended"
+    if row["is_too_old"]:
+        return f"not sent within {OLDEST_S / 3600:g} h"
+    if row["cause"] in ("waits", "exhausted") and not row["is_so"]:
+        return "the task has gone on"
+    return ""
