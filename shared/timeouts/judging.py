@@ -86,16 +86,31 @@ def next_end(
     rules: Sequence[TimeRule] = RULES,
     hearing: Hearing | None = None,
 ) -> NextEnd | None:
-    """Which of the rules that hold now comes first; None: none ever does.
+    """Which rule comes first of those that hold now, or will when its group rested and its work may move; None: none.
 
     Time that does not count comes on top.
     """
     heard = hearing or Hearing(now)
     found = [
-        NextEnd(rule, limit, _ends_after(rule, limit, job, now, heard))
-        for rule, limit in rules_for(job, limits, now, rules)
+        NextEnd(rule, limit, max(_ends_after(rule, limit, job, now, heard), _may_move_from(rule, job)))
+        for rule, limit in rules_for(_resting(job), limits, now, rules)
     ]
     return min(found, key=lambda one: one.at, default=None)
+
+
+def _resting(job: WatchedJob) -> WatchedJob:
+    """The job once its group has rested, and its work may be taken from the queue again."""
+    return replace(job, came_back_until=None, group_moved_at=None)
+
+
+def _may_move_from(rule: TimeRule, job: WatchedJob) -> datetime:
+    """From when on the work may be taken from the queue by a rule, in the state that the job has."""
+    begins = [job.state_changed_at]
+    if rule.when.group_rests_for_h is not None and job.group_moved_at is not None:
+        begins.append(job.group_moved_at + timedelta(hours=rule.when.group_rests_for_h))
+    if rule.when.may_move and job.came_back_until is not None:
+        begins.append(job.came_back_until)
+    return max(begins)
 
 
 def _ends_after(rule: TimeRule, limit: timedelta, job: WatchedJob, now: datetime, heard: Hearing) -> datetime:
@@ -145,16 +160,11 @@ def asked_again(
     heard = hearing or Hearing(now)
     latest = now + LONGEST_UNASKED
     quiet = replace(job.queue, last_job_start_at=None)
-    if_worst = replace(job, producers_gone=job.job_type == "merge", report_waits=False, queue=quiet,
-                       came_back_until=None, group_moved_at=None)  # fmt: skip
+    if_worst = replace(_resting(job), producers_gone=job.job_type == "merge", report_waits=False, queue=quiet)
     for rule, limit in rules_for(if_worst, limits, now, rules):
-        at = _ends_after(rule, limit, job, now, heard)
+        at = max(_ends_after(rule, limit, job, now, heard), _may_move_from(rule, job))
         if rule.when.no_start_for_h is not None and job.queue.last_job_start_at is not None:
             at = max(at, job.queue.last_job_start_at + timedelta(hours=rule.when.no_start_for_h))
-        if rule.when.group_rests_for_h is not None and job.group_moved_at is not None:
-            at = max(at, job.group_moved_at + timedelta(hours=rule.when.group_rests_for_h))
-        if rule.when.may_move and job.came_back_until is not None:
-            at = max(at, job.came_back_until)
         latest = min(latest, at if at >= now else now + ASKED_AGAIN)
     return latest
 
