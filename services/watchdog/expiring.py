@@ -145,14 +145,17 @@ class ExpiringJobs:
     async def _expire_groups(
         self, work: UnitOfWork, asked: _Asked, verdict: Expiry, found: Sequence[WatchedJob]
     ) -> int:
-        """End these jobs with all that wait and were made with them for the same queue, builds last.
+        """End these jobs with all that wait and were made with them for the same queue.
 
-        Of a large group as many as fit into a slice: the others are found at their own time.
+        Of a large group as many as fit into a slice: one that was found stays overdue until the others are gone, and
+        is found again.
         """
-        jobs = await store.jobs_of_groups(work.connection, found, asked.facts, SLICE)
-        builds = [job for job in jobs if job.job_type == "build"]
-        others = [job for job in jobs if job.job_type != "build"]
-        return await self._expire(work, verdict, others) + await self._expire(work, verdict, builds)
+        last = {job.group: job for job in found}
+        first = [job for job in found if job is not last[job.group]]
+        room = SLICE - len(first)
+        others = await store.jobs_of_groups(work.connection, found, asked.facts, room)
+        ended = [*first, *others] if len(others) >= room else [*found, *others]
+        return await self._expire(work, verdict, ended)
 
     async def _judge_concerned(self, work: UnitOfWork, asked: _Asked, most: int) -> bool:
         """Ask about at most so many of the jobs whom a change concerns; whether there are more."""

@@ -22,6 +22,8 @@ HIGH_PRIORITY = 800
 ES_PRIORITY = 900
 #: of a queue at which no pilot takes jobs of users
 CLOSED_STATUSES = ("offline", "test")
+#: jobs that were made together for a queue: their task, their chunk and the queue
+Group = tuple[int, int, str]
 
 
 class Since(StrEnum):
@@ -108,6 +110,11 @@ class WatchedJob:
     is_bound: bool = False
     came_back_until: datetime | None = None
     group_moved_at: datetime | None = None
+
+    @property
+    def group(self) -> Group:
+        """Which jobs go elsewhere together."""
+        return self.task_id, self.chunk_id, self.queue_name
 
     @property
     def is_analysis(self) -> bool:

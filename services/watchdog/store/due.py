@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import cast
@@ -32,7 +32,7 @@ from shared.states.job import JobStatus
 from shared.states.task import TaskStatus
 from shared.timeouts.built_in import FAST_REBROKERAGE, GROUP_RESTS, REBROKERED, WORKER_GONE
 from shared.timeouts.judging import Expiry, FirstAsked
-from shared.timeouts.rule import ES_PRIORITY, WatchedJob, WatchedQueue
+from shared.timeouts.rule import ES_PRIORITY, Group, WatchedJob, WatchedQueue
 
 SQL = Queries.beside(__file__)
 
@@ -109,14 +109,14 @@ async def concerned_jobs(
 async def jobs_of_groups(
     connection: asyncpg.Connection, jobs: Sequence[WatchedJob], asked: FactsAsked, most: int
 ) -> list[WatchedJob]:
-    """Read the waiting jobs that were made with these for their queues, builds last.
+    """Read at most so many waiting jobs that were made with these for their queues, without these.
 
     Work that came back lately is left out.
     """
     rows = await SQL.rows(
         connection, "jobs_of_groups", task_ids=[job.task_id for job in jobs], chunk_ids=[job.chunk_id for job in jobs],
         queues=[job.queue_name for job in jobs], waiting=WAITING, codes=REBROKERED,
-        back_since=asked.now - asked.came_back, most=most,
+        back_since=asked.now - asked.came_back, most=most, but=[job.job_id for job in jobs],
     )  # fmt: skip
     return [replace(_job_facts(row, asked.queues), job_type=row["job_type"]) for row in rows]
 
@@ -162,30 +162,43 @@ class FactsAsked:
     """With what jobs are read.
 
     `merges_before`: whoever wrote the input of a merge job has not changed since. `came_back`: for which work that came
-    back to a queue stays.
+    back to a queue stays. `moved_at`: when groups last went on, of those that were asked about in this turn.
     """
 
     now: datetime
     queues: Mapping[str, WatchedQueue]
     merges_before: datetime
     came_back: timedelta
+    moved_at: dict[Group, datetime | None] = field(default_factory=dict)
 
 
 async def _asked_jobs(
     connection: asyncpg.Connection, rows: Sequence[asyncpg.Record], asked: FactsAsked
 ) -> list[WatchedJob]:
-    """Jobs with everything that rules ask about them; when their groups went on is read once for all."""
+    """Jobs with everything that rules ask about them; when a group went on is read once in a turn."""
     jobs = [_asked_job(row, asked) for row in rows]
     since = asked.now - GROUP_RESTS
     resting = [job for job in jobs if job.is_analysis and job.status in WAITING and job.state_changed_at <= since]
     if not resting:
         return jobs
+    await _read_moves(connection, [job for job in resting if job.group not in asked.moved_at], asked, since)
+    return [replace(job, group_moved_at=asked.moved_at.get(job.group)) for job in jobs]
+
+
+async def _read_moves(
+    connection: asyncpg.Connection, jobs: Sequence[WatchedJob], asked: FactsAsked, since: datetime
+) -> None:
+    """Read when the groups of these jobs last went on, for this turn."""
+    groups = {job.group for job in jobs}
+    if not groups:
+        return
+    asked.moved_at.update(dict.fromkeys(groups))
     moved = await SQL.rows(
-        connection, "moves_of_groups", task_ids=[job.task_id for job in resting],
-        chunk_ids=[job.chunk_id for job in resting], queues=[job.queue_name for job in resting], since=since,
+        connection, "moves_of_groups", task_ids=[group[0] for group in groups],
+        chunk_ids=[group[1] for group in groups], queues=[group[2] for group in groups], since=since,
     )  # fmt: skip
-    moved_at = {(row["task_id"], row["chunk_id"], row["queue"]): row["moved_at"] for row in moved}
-    return [replace(job, group_moved_at=moved_at.get((job.task_id, job.chunk_id, job.queue_name))) for job in jobs]
+    for row in moved:
+        asked.moved_at[row["task_id"], row["chunk_id"], row["queue"]] = row["moved_at"]
 
 
 def _asked_job(row: asyncpg.Record, asked: FactsAsked) -> WatchedJob:

@@ -117,16 +117,21 @@ SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
 SELECT task_id, chunk_id, queue, moved_at FROM orrery_groups_moved(:task_ids, :chunk_ids, :queues, :since);
 
 -- name: jobs_of_groups
--- Jobs that wait and were made together for a queue, but for those that stay; builds come last. Index jobs_task.
+-- Analysis that waits and was made together for a queue, the first of each group by id, but for these jobs and those that
+-- stay. Of no more of them than are read the history is asked. Index jobs_groups.
 WITH asked AS MATERIALIZED (
     SELECT DISTINCT * FROM unnest(:task_ids::bigint[], :chunk_ids::bigint[], :queues::text[]) AS a (task_id, chunk_id, queue)
 )
-SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, j.queue, j.task_id, j.chunk_id, j.job_type
-  FROM jobs j JOIN asked USING (task_id, chunk_id, queue)
- WHERE j.task_id = ANY(:task_ids::bigint[]) AND j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
-   AND orrery_taken_from(j.queue, j.job_id, :codes::int[], :back_since) IS NULL
- ORDER BY j.job_type = 'build', j.job_id LIMIT :most::int;
+SELECT j.* FROM asked a CROSS JOIN LATERAL (
+    SELECT w.* FROM (
+        SELECT job_id, status, creation_time, state_change_time, heartbeat_at, current_priority, prod_source_label, queue,
+               task_id, chunk_id, job_type FROM jobs
+         WHERE queue = a.queue AND chunk_id = a.chunk_id AND task_id = a.task_id
+           AND orrery_is_analysis(NULL, prod_source_label) AND status = ANY(:waiting::text[]) AND job_type <> 'merge'
+           AND job_id <> ALL(:but::bigint[])
+         ORDER BY job_id OFFSET 0) w
+     WHERE orrery_taken_from(w.queue, w.job_id, :codes::int[], :back_since) IS NULL LIMIT :most::int) j
+ LIMIT :most::int;
 
 -- name: expire_jobs
 -- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them. What a lost job

@@ -92,6 +92,8 @@ CREATE INDEX jobs_running_with_order_key ON jobs (queue, order_key_id)
 CREATE INDEX jobs_task ON jobs (task_id, status);
 -- scout jobs of a task are counted again and again while it is scouting; there are few of them
 CREATE INDEX jobs_scouts ON jobs (task_id) WHERE job_type = 'scout';
+-- analysis that was made together for a queue: it is sent elsewhere together
+CREATE INDEX jobs_groups ON jobs (queue, chunk_id, job_id) WHERE orrery_is_analysis(NULL, prod_source_label);
 CREATE INDEX jobs_without_queue ON jobs (task_id) WHERE queue IS NULL AND status = 'waiting';
 CREATE INDEX jobs_work_queue ON jobs (work_queue_id, status) WHERE work_queue_id IS NOT NULL;
 CREATE INDEX jobs_unapplied ON jobs (task_id)

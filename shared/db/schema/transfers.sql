@@ -114,14 +114,15 @@ RETURNS timestamptz LANGUAGE sql STABLE AS $$
 $$;
 
 -- When one of the jobs that were made together for a queue last went on, of each of these groups in which one did since
--- then. Those that were taken away, failed or are with a pilot that prepares did not. Indexes jobs_task, jobs_archive_task.
+-- then. Those that were taken away, failed or are with a pilot that prepares did not. Indexes jobs_groups, jobs_archive_task.
 CREATE FUNCTION orrery_groups_moved(tasks bigint[], chunks bigint[], queues text[], since timestamptz)
 RETURNS TABLE (task_id bigint, chunk_id bigint, queue text, moved_at timestamptz) LANGUAGE sql STABLE AS $$
     WITH asked AS MATERIALIZED (
         SELECT DISTINCT a.task_id, a.chunk_id, a.queue FROM unnest(tasks, chunks, queues) AS a (task_id, chunk_id, queue)
     ), moved AS (
-        SELECT j.task_id, j.chunk_id, j.queue, j.state_change_time FROM jobs j
-         WHERE j.task_id = ANY(tasks) AND j.status NOT IN ('closed', 'failed', 'starting')
+        SELECT a.task_id, a.chunk_id, a.queue, j.state_change_time
+          FROM asked a JOIN jobs j ON j.queue = a.queue AND j.chunk_id = a.chunk_id AND j.task_id = a.task_id
+         WHERE orrery_is_analysis(NULL, j.prod_source_label) AND j.status NOT IN ('closed', 'failed', 'starting')
            AND j.state_change_time > since
         UNION ALL
         SELECT j.task_id, j.chunk_id, j.queue, j.state_change_time FROM jobs_archive j

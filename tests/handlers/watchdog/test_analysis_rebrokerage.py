@@ -9,10 +9,14 @@ import asyncpg
 import pytest
 
 from services.task_definition.tasks.explaining import Explanation
+from services.watchdog import expiring
+from services.watchdog.store import due as store
+from services.watchdog.store.due import FactsAsked
 from shared.auth import Caller
 from shared.cache import NullCache
 from shared.events import JobsExpired
 from shared.snapshot import KnownGrid
+from shared.timeouts.rule import WatchedJob
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
 from tests.handlers.watchdog.test_job_watch import seasoned
@@ -50,6 +54,12 @@ async def look(stage: Stage) -> list[JobsExpired]:
     """The next look at jobs, with every deadline come."""
     async with stage.database.read() as connection:
         await rows.ask_again(connection)
+    return await look_at_due(stage)
+
+
+async def look_at_due(stage: Stage) -> list[JobsExpired]:
+    """The next look at jobs whose deadline has come."""
+    async with stage.database.read() as connection:
         await connection.execute("DELETE FROM watch_runs")
     await seasoned(stage)
     return [event for event in await stage.run(stage.expiring.watch_jobs) if isinstance(event, JobsExpired)]
@@ -85,11 +95,53 @@ async def test_production_that_waits_as_long_stays(stage: Stage, connection: asy
     assert await closed(stage) == []
 
 
-async def test_builds_end_after_the_jobs_that_need_them(stage: Stage, connection: asyncpg.Connection) -> None:
+@pytest.mark.parametrize("oldest", [0, 4])
+async def test_a_group_larger_than_a_slice_goes_whole_whichever_of_its_jobs_is_old(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, oldest: int
+) -> None:
+    monkeypatch.setattr(expiring, "SLICE", 2)
     task = await task_of_user(connection)
-    build = await waiting(connection, task, LIMIT + SECOND, job_type="build")
-    job = await waiting(connection, task, LIMIT)
-    assert [event.job_ids for event in await look(stage)] == [(job,), (build,)]
+    ages = [LIMIT + SECOND if number == oldest else 4 * HOUR for number in range(5)]
+    jobs = [await waiting(connection, task, age) for age in ages]
+    old = jobs.pop(oldest)
+    await rows.change(connection, "UPDATE jobs SET deadline_at = $1", START + 8 * HOUR)
+    await rows.change(connection, "UPDATE jobs SET deadline_at = $1 WHERE job_id = $2", START - SECOND, old)
+    gone = [[number for event in await look_at_due(stage) for number in event.job_ids] for _ in range(4)]
+    assert gone == [jobs[:2], jobs[2:], [old], []]
+
+
+async def test_all_jobs_of_a_large_group_that_are_due_go_slice_by_slice(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiring, "SLICE", 2)
+    task = await task_of_user(connection)
+    jobs = [await waiting(connection, task, LIMIT + SECOND) for _ in range(5)]
+    gone = [await closed(stage) for _ in range(4)]
+    assert gone == [[jobs[0], jobs[2]], [jobs[1], jobs[4]], [jobs[3]], []]
+
+
+async def test_the_history_is_asked_of_as_many_jobs_as_a_slice_ends(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await task_of_user(connection)
+    first = await waiting(connection, task, LIMIT + SECOND)
+    await rows.change(
+        connection,
+        "INSERT INTO jobs SELECT c.* FROM jobs j CROSS JOIN generate_series(1, 2999) AS n (n) CROSS JOIN LATERAL"
+        " jsonb_populate_record(j, jsonb_build_object('job_id', j.job_id + n)) c WHERE j.job_id = $1",
+        first,
+    )
+    await connection.execute("ANALYZE jobs")
+    await connection.execute("SET orrery.now = '2026-03-01 12:00:00+00'")
+    facts = FactsAsked(START, {}, START, timedelta(hours=6))
+    found = await store.jobs_of_groups(connection, [WatchedJob(
+        first, "activated", START, START, None, 100, "user", "Q1", task_id=task, chunk_id=7)], facts, 500)  # fmt: skip
+    assert [job.job_id for job in found] == [first + 1 + number for number in range(500)]
+    calls = "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'orrery_taken_from'"
+    async with connection.transaction():
+        await connection.execute("SET LOCAL track_functions = 'all'")
+        await store.jobs_of_groups(connection, [found[0]], facts, 500)
+        assert await connection.fetchval(calls) == 500
 
 
 @pytest.mark.parametrize(
@@ -187,3 +239,36 @@ async def test_explain_says_when_it_goes_and_why_it_went(stage: Stage, connectio
     assert (
         "1 job taken back before they ran, last at 2026-03-01 12:00:01 UTC: watchdog 105: activated for" in told["text"]
     )
+
+
+@pytest.mark.parametrize(
+    ("age", "sibling_moved", "taken", "goes_in"),
+    [
+        (10 * MINUTE, None, None, 12 * HOUR - 10 * MINUTE),
+        (12 * HOUR + 30 * MINUTE, HOUR, None, 2 * HOUR),
+        (12 * HOUR + 30 * MINUTE, 3 * HOUR + SECOND, None, -30 * MINUTE),
+        (12 * HOUR + 30 * MINUTE, None, 2 * HOUR, 4 * HOUR),
+        (11 * HOUR, None, 2 * HOUR, 4 * HOUR),
+        (6 * HOUR, None, 2 * HOUR, 6 * HOUR),
+    ],
+)
+async def test_explain_says_when_it_goes_while_its_group_or_its_work_may_not_move_yet(
+    stage: Stage,
+    connection: asyncpg.Connection,
+    age: timedelta,
+    sibling_moved: timedelta | None,
+    taken: timedelta | None,
+    goes_in: timedelta,
+) -> None:
+    task = await task_of_user(connection)
+    job = await waiting(connection, task, age)
+    if sibling_moved is not None:
+        await waiting(connection, task, sibling_moved, status="running")
+    if taken is not None:
+        end = {"status": "closed", "error_source": "watchdog", "error_code": 105, "end_time": START - taken}
+        old = await rows.archived_job(connection, task, archived_at=START - HOUR, **end)
+        await rows.insert(connection, "job_retry_history", {"task_id": task, "old_job_id": old, "new_job_id": job})
+    await connection.execute("SET orrery.now = '2026-03-01 12:00:00+00'")
+    told = await Explanation(KnownGrid(NullCache()), stage.parameters).job(connection, job, OPERATOR)
+    assert told is not None
+    assert (told["time_out"]["rule"], told["time_out"]["at"]) == ("analysis_waits", START + goes_in)
