@@ -18,6 +18,8 @@ from shared.snapshot import KnownGrid
 log = logging.getLogger(__name__)
 #: what asks for priorities
 NAME = "jumbo-watchdog"
+#: why jumbo jobs are made anew
+NONE_LEFT = "looked at again: no jumbo job is left, and events are"
 
 
 class JumboWatchdog:
@@ -33,15 +35,20 @@ class JumboWatchdog:
         grid, limits = await self._grid.grid(work.connection), self._parameters.filled(JumboLimits)
         tasks = {task.task_id: task for task in await store.event_service_tasks(work.connection, grid)}
         decided = decide(list(tasks.values()), limits)
+        reasons, switched = dict(decided.reasons), dict[int, str]()
         for one in decided.switches:
             await work.because(one.reason)
+            told = reasons[one.task_id]
             if await store.switch(work.connection, tasks[one.task_id], one):
                 flag = WAITING if one.enable else DISABLED
                 tasks[one.task_id] = replace(tasks[one.task_id], use_jumbo=flag)
+                switched[one.task_id] = told
                 work.emit(TaskJumboSwitched(task_id=one.task_id, enabled=one.enable))
-                log.info("task %s: jumbo jobs %s", one.task_id, decided.reasons[one.task_id])
-        await store.note_reasons(work.connection, decided.reasons)
-        await self._kick(work, kicks(tasks.values()))
+                log.info("task %s: jumbo jobs %s", one.task_id, told)
+            else:
+                reasons[one.task_id] = "are looked at again: the task changed, or is worked on, while that was decided"
+        kicked = await self._kick(work, kicks(tasks.values()))
+        await store.note_reasons(work.connection, reasons, switched | dict.fromkeys(kicked, NONE_LEFT))
         for boost in boosts(tasks.values(), limits):
             work.emit(
                 TaskOrderRequested(
@@ -49,9 +56,11 @@ class JumboWatchdog:
                 )
             )
 
-    async def _kick(self, work: UnitOfWork, task_ids: Sequence[int]) -> None:
-        """Have jumbo jobs made for tasks that lost theirs."""
-        await work.because("no jumbo job is left, and events are")
-        for task_id in await store.kick(work.connection, task_ids):
+    async def _kick(self, work: UnitOfWork, task_ids: Sequence[int]) -> list[int]:
+        """Have jumbo jobs made for tasks that lost theirs; which they were."""
+        await work.because(NONE_LEFT)
+        kicked = await store.kick(work.connection, task_ids)
+        for task_id in kicked:
             work.emit(TaskJumboSwitched(task_id=task_id, enabled=True))
-            log.info("task %s: jumbo jobs are looked at again, for none is left", task_id)
+            log.info("task %s: jumbo jobs %s", task_id, NONE_LEFT)
+        return kicked

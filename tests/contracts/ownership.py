@@ -71,7 +71,6 @@ TASKS = Table(
         **_columns(_only(WD, TD), "num_throttled"),
         # W with the task, or on and off by the switcher; generation says what became of it
         **_columns(_only(TD, JW, JG), "use_jumbo"),
-        **_columns(_only(JW), "jumbo_reason"),
         **_columns(_only(JG), "co_jumbo_retry_at co_jumbo_after jumbo_queues"),
     },
 )
@@ -141,6 +140,7 @@ TABLES: Mapping[str, Table] = {
     "jobs": JOBS,
     "task_parameters": _whole(TD),
     "notices": _whole(TD),
+    "jumbo_reasons": _whole(JW),
     "empty_queues": _whole(WD),
     "preassigned_tasks": _whole(WD),
     "task_deadlines": Table(inserts=_only(TD), others=_only(WD), deletes=_only(WD)),

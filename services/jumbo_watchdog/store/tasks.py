@@ -72,9 +72,13 @@ def task_of(row: asyncpg.Record, *, has_place: bool) -> JumboTask:
     )
 
 
-async def note_reasons(connection: asyncpg.Connection, reasons: Mapping[int, str]) -> None:
-    """Keep why each task has jumbo jobs or not, where that is another reason than before."""
-    await SQL.run(connection, "note_reasons", task_ids=list(reasons), reasons=list(reasons.values()))
+async def note_reasons(connection: asyncpg.Connection, reasons: Mapping[int, str], switched: Mapping[int, str]) -> None:
+    """Keep why each task has jumbo jobs or not, and what was switched now; of other tasks nothing is kept."""
+    await SQL.run(
+        connection, "note_reasons", task_ids=list(reasons), reasons=list(reasons.values()),
+        switched=[switched.get(task_id) for task_id in reasons],
+    )  # fmt: skip
+    await SQL.run(connection, "forget_reasons", task_ids=list(reasons))
 
 
 async def kick(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[int]:

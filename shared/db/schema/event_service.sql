@@ -68,6 +68,15 @@ CREATE TABLE jumbo_jobs (
 );
 CREATE INDEX jumbo_jobs_task ON jumbo_jobs (task_id, job_id);
 
+-- Why live event-service tasks have jumbo jobs or not. A row leaves when its task is not looked at any more.
+CREATE TABLE jumbo_reasons (
+    task_id bigint PRIMARY KEY,                -- the task
+    reason text NOT NULL,                      -- why, as it was last looked at
+    looked_at timestamptz NOT NULL DEFAULT orrery_now(),   -- since when that is so
+    switched text,                             -- what was switched last, or looked at again, and why; NULL: nothing yet
+    switched_at timestamptz                    -- when
+);
+
 -- Ids of ranges of events.
 CREATE SEQUENCE event_range_ids;
 

@@ -126,7 +126,6 @@ CREATE TABLE tasks (
     -- Event service
     event_service smallint NOT NULL DEFAULT 0, -- 1: jobs process ranges of events; 3: jobs are cloned; 0: neither
     use_jumbo char(1),                         -- jumbo jobs: W waiting for the first, D disabled, ...; NULL: none
-    jumbo_reason text,                         -- why it has jumbo jobs or not, as it was last looked at
     jumbo_queues jsonb,                        -- queues that passed every filter: [[queue, resource type]]
     co_jumbo_retry_at timestamptz,             -- when queues are asked again for job sets that wait for co-jumbo jobs
     co_jumbo_after bigint NOT NULL DEFAULT 0,  -- the last job set for which they were asked in this round; 0: none

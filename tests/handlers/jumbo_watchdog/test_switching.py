@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -110,7 +111,8 @@ async def test_events_remain_until_a_job_processed_them_although_their_files_cou
                "n_ranges": n_ready + n_processing, "n_consumers": 1, "serials": {}, "queues": [], "n_ready": n_ready,
                "n_processing": n_processing}  # fmt: skip
         await rows.insert(connection, "job_sets", one)
-        await rows.job(connection, task, job_type="jumbo", status="running")
+        job = await rows.job(connection, task, job_type="jumbo", status="running")
+        await rows.insert(connection, "jumbo_jobs", {"job_id": job, "task_id": task, "queue": "J", "site": "S"})
         await run(jumbo_database)
         assert await connection.fetchval("SELECT use_jumbo FROM tasks WHERE task_id = $1", task) == flag
 
@@ -150,13 +152,59 @@ async def test_each_task_keeps_why_it_has_jumbo_jobs_or_not_and_explain_tells(ju
         for task in (large, small, other):
             found = await Explanation(KnownGrid(NullCache())).task(connection, task, OPERATOR)
             assert found is not None
-            told[task] = next(line.strip() for line in found["text"].splitlines() if "  jumbo jobs " in line)
+            told[task] = [line.strip() for line in found["text"].splitlines() if "  jumbo jobs " in line]
+    on = "on: 2000000 events remain, the most of all eligible tasks; 0 of 1 tasks and 0 of 500000 events had jumbo jobs"
     assert told == {
-        large: "jumbo jobs on: 2000000 events remain, the most of all eligible tasks; 0 of 1 tasks and 0 of 500000"
-        " events had jumbo jobs",
-        small: "jumbo jobs off: 900000 events remain, not more than the limit of 1000000",
-        other: "jumbo jobs off: no online queue that runs jumbo jobs has its software",
+        large: [f"jumbo jobs {on}", f"jumbo jobs were {on} (at 2026-03-01 12:00:00 UTC)"],
+        small: ["jumbo jobs off: 900000 events remain, not more than the limit of 1000000"],
+        other: ["jumbo jobs off: no online queue that runs jumbo jobs has its software"],
     }
+
+
+async def test_why_jumbo_jobs_were_switched_off_stays_told_while_they_are(
+    jumbo_database: Database, clock: list[datetime]
+) -> None:
+    async with jumbo_database.read() as connection:
+        rule = {"nEventsPerWorker": 100, "nFilesPerJob": 1}
+        task = await rows.task(connection, event_service=1, use_jumbo="R", split_rule=rule)
+        await rows.dataset(connection, task, n_events=200_000, n_events_used=100_001)
+        for _ in range(2):
+            await run(jumbo_database)
+            clock[0] += timedelta(minutes=10)
+        kept = await connection.fetchrow("SELECT reason, switched, switched_at FROM jumbo_reasons")
+        assert tuple(kept) == (
+            "off: jumbo jobs were switched off, and are not switched on again",
+            "off: 99999 events remain, fewer than the limit of 100000",
+            datetime(2026, 3, 1, 12, tzinfo=UTC),
+        )
+        await rows.change(connection, "UPDATE tasks SET status = 'done'")
+        await run(jumbo_database)
+        assert await connection.fetchval("SELECT count(*) FROM jumbo_reasons") == 0
+
+
+async def test_a_task_that_somebody_works_on_holds_up_nobody_and_no_reason_changes_a_task(
+    jumbo_database: Database, clock: list[datetime]
+) -> None:
+    async with jumbo_database.read() as connection, jumbo_database.read() as other:
+        rule = {"nEventsPerWorker": 100, "nFilesPerJob": 1}
+        held = await rows.task(connection, event_service=1, use_jumbo="R", split_rule=rule)
+        free = await rows.task(connection, event_service=1, use_jumbo="R", split_rule=rule)
+        large = await rows.task(connection, event_service=1, use_jumbo="R", split_rule=rule)
+        for task, n_used in ((held, 100_001), (free, 100_001), (large, 0)):
+            await rows.dataset(connection, task, n_events=200_000, n_events_used=n_used)
+        version = "SELECT xmin::text FROM tasks WHERE task_id = $1"
+        before = await connection.fetchval(version, large)
+        async with other.transaction():
+            await other.execute("SELECT FROM tasks WHERE task_id = $1 FOR UPDATE", held)
+            async with asyncio.timeout(5):
+                events = await run(jumbo_database)
+        assert [one["task_id"] for one in events if "enabled" in one] == [free]
+        assert await connection.fetchval(version, large) == before
+        reasons = await connection.fetch("SELECT reason, switched FROM jumbo_reasons ORDER BY task_id")
+        assert [row["switched"] is None for row in reasons] == [True, False, True]
+        assert reasons[0]["reason"].startswith("are looked at again: the task changed")
+        clock[0] += timedelta(minutes=10)
+        assert [one["task_id"] for one in await run(jumbo_database) if "enabled" in one] == [held]
 
 
 async def test_a_task_without_a_live_jumbo_job_lacks_one_and_is_looked_at(jumbo_database: Database) -> None:
@@ -170,7 +218,8 @@ async def test_a_task_without_a_live_jumbo_job_lacks_one_and_is_looked_at(jumbo_
                    "n_files": 1, "n_ranges": 2000, "n_consumers": 1, "serials": {}, "queues": [], "n_ready": 2000,
                    "n_processing": 0}  # fmt: skip
             await rows.insert(connection, "job_sets", one)
-        await rows.job(connection, served, job_type="jumbo", status="running")
+        job = await rows.job(connection, served, job_type="jumbo", status="running")
+        await rows.insert(connection, "jumbo_jobs", {"job_id": job, "task_id": served, "queue": "J", "site": "S"})
         events = await run(jumbo_database)
         assert [(one["task_id"], one["enabled"]) for one in events] == [(task, True)]
         flags = await connection.fetch("SELECT use_jumbo FROM tasks ORDER BY task_id")

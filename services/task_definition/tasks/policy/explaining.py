@@ -79,6 +79,8 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     lines.append(f"  jobs: {counts(found['jobs'], found.get('more_jobs', ()))}")
     if task.get("jumbo_reason"):
         lines.append(f"  jumbo jobs {task['jumbo_reason']}")
+        if task["jumbo_switched_at"] is not None:
+            lines.append(f"  jumbo jobs were {task['jumbo_switched']} (at {moment(task['jumbo_switched_at'])})")
     generation = found.get("generation")
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))

@@ -3,8 +3,8 @@
 -- told by: DETAILS
 SELECT task_id, task_name, user_name, vo, status, old_status, error_dialog, retry_at, nucleus, gshare, resource_type,
        current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time,
-       jumbo_reason
-  FROM tasks WHERE task_id = :task_id;
+       j.reason AS jumbo_reason, j.switched AS jumbo_switched, j.switched_at AS jumbo_switched_at
+  FROM tasks LEFT JOIN jumbo_reasons j USING (task_id) WHERE task_id = :task_id;
 
 -- name: deadline_of_task
 -- By when the task is wanted, and when it will end.
