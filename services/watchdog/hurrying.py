@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from datetime import datetime
+from functools import partial
+
 from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.policy import express, punctuality
@@ -21,11 +25,11 @@ SLICE = 500
 
 
 class Hurrying:
-    """Ask for another order of tasks. What it remembers is where its round is."""
+    """Ask for another order of tasks. What it remembers is where its round is, and of which turn that is."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters, self._limits = parameters, WatchLimits(parameters)
-        self._after = 0
+        self._round: tuple[datetime | None, int] = None, 0
 
     async def watch_nearly_done(self, work: UnitOfWork) -> Looked:
         """Send a slice of the analysis that is of class S to Express Analysis."""
@@ -33,25 +37,17 @@ class Hurrying:
         last = await store.start_run(work.connection, "nearly_done", period_s)
         if last is None or EXPRESS_SHARE not in await store.share_names(work.connection):
             return Looked()
-        limits = self._parameters.filled(AnalysisLimits)
         rows = await store.SQL.rows(
-            work.connection, "nearly_done", gshare=USER_SHARE, after=self._after, most=SLICE,
-            least_percent=int(min(limits.progress_to_boost_a, limits.progress_to_boost_b)),
+            work.connection, "nearly_done", gshare=USER_SHARE, most=SLICE, least_percent=self._least_percent(),
+            after=self._round[1] if self._round[0] == last.at else 0,
         )  # fmt: skip
-        classes = await classes_of_queues(work.connection, work.now) if rows else {}
-        slots: dict[tuple[str, str], tuple[int, int]] = {}
+        slots = await self._slots_of(work, {(row["user_name"], row["vo"]) for row in rows})
         n_asked = 0
         for row in rows:
-            user = row["user_name"], row["vo"]
-            if user not in slots:
-                counts = await store.SQL.rows(
-                    work.connection, "running_cores_of_user", user_name=user[0], vo=user[1],
-                    gshares=[USER_SHARE, EXPRESS_SHARE],
-                )  # fmt: skip
-                slots[user] = express.slots_by_class([(one["queue"], one["n_cores"]) for one in counts], classes)
             rules = rules_of(row["split_rule"])
             progress = TaskProgress(row["n_files"], row["n_finished"], rules.n_files_per_job or 1)
-            reason = express.nearly_done(progress, slots[user], self._parameters.filled(AnalysisLimits, vo=row["vo"]))
+            limits = self._parameters.filled(AnalysisLimits, vo=row["vo"])
+            reason = express.nearly_done(progress, slots[row["user_name"], row["vo"]], limits)
             if reason is not None:
                 walltime_h = express.walltime_h(rules.n_files_per_job, rules.n_events_per_job, rules.max_walltime_h)
                 work.emit(
@@ -62,17 +58,39 @@ class Hurrying:
                 )  # fmt: skip
                 n_asked += 1
         more = len(rows) >= SLICE
-        self._after = rows[-1]["task_id"] if more else 0
+        work.after_commit(partial(self._go_on, (last.at, rows[-1]["task_id"]) if more else (None, 0)))
         if more:
             await store.give_back_turn(work.connection, "nearly_done", last.at)
         return Looked(more, len(rows), n_asked)
 
+    def _go_on(self, found: tuple[datetime | None, int]) -> None:
+        self._round = found
+
+    def _least_percent(self) -> int:
+        """Below this no task of any VO is nearly done."""
+        limits = [self._parameters.filled(AnalysisLimits, vo=vo) for vo in (None, *self._parameters.vos())]
+        return int(min(min(one.progress_to_boost_a, one.progress_to_boost_b) for one in limits))
+
+    async def _slots_of(self, work: UnitOfWork, users: Set[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, int]]:
+        """Running cores of users of VOs, at hi and at mid sites."""
+        if not users:
+            return {}
+        classes = await classes_of_queues(work.connection, work.now)
+        counts: dict[tuple[str, str], list[tuple[str, int]]] = {user: [] for user in users}
+        for row in await store.SQL.rows(
+            work.connection, "running_cores_of_users", user_names=[name for name, _ in users],
+            vos=[vo for _, vo in users], gshares=[USER_SHARE, EXPRESS_SHARE],
+        ):  # fmt: skip
+            counts[row["user_name"], row["vo"]].append((row["queue"], row["n_cores"]))
+        return {user: express.slots_by_class(counts[user], classes) for user in users}
+
     async def watch_deadlines(self, work: UnitOfWork) -> Looked:
-        """Work out when tasks end that are wanted by a time, and hurry those that would be late."""
+        """Work out when tasks end that are wanted by a time, and hurry those that would be late; ended ones leave."""
         period_s = self._limits.periods.deadlines_period_s
         last = await store.start_run(work.connection, "deadlines", period_s)
         if last is None:
             return Looked()
+        n_forgotten = await store_deadlines.forget(work.connection, SLICE)
         tasks = await store_deadlines.due(work.connection, SLICE)
         looked, n_late = [], 0
         for task in tasks:
@@ -89,8 +107,7 @@ class Hurrying:
                 )
                 n_late += 1
         await store_deadlines.note(work.connection, looked, self._limits.periods.deadline_again_s)
-        await store_deadlines.SQL.run(work.connection, "forget_deadlines")
-        more = len(tasks) >= SLICE
+        more = n_forgotten >= SLICE or len(tasks) >= SLICE
         if more:
             await store.give_back_turn(work.connection, "deadlines", last.at)
         return Looked(more, len(tasks), n_late)

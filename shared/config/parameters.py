@@ -139,6 +139,10 @@ class Parameters:
         wanted = (parameter.app, parameter.component, parameter.key)
         return sorted(place[3] for place in self._values if place[:3] == wanted and place[3] is not None)
 
+    def vos(self) -> list[str]:
+        """The VOs for which any parameter is set by itself, in the order of their names."""
+        return sorted({place[3] for place in self._values if place[3] is not None})
+
     def names_of(self, parameter: Parameter[Any]) -> list[str]:
         """What stands behind its key wherever it is set for every VO, in order (`<label>_<gshare>`)."""
         start = (parameter.app, parameter.component, f"{parameter.key}_")

@@ -143,7 +143,7 @@ TABLES: Mapping[str, Table] = {
     "jumbo_reasons": _whole(JW),
     "empty_queues": _whole(WD),
     "preassigned_tasks": _whole(WD),
-    "task_deadlines": Table(inserts=_only(TD), others=_only(WD), deletes=_only(WD)),
+    "task_deadlines": Table(inserts=_only(TD), others=_only(TD, WD), deletes=_only(WD)),
     "input_readings": _whole(TD),
     "dataset_readings": _whole(TD),
     "reopenings": _whole(TD),

@@ -87,8 +87,11 @@ def end_of(task: WantedTask, now: datetime) -> End:
 def late(task: WantedTask, end: End, now: datetime) -> str | None:
     """Why the task is to be hurried; None: it is in time, or nothing that the system does would help.
 
-    It is late if it may end after its time. While nobody can say when it ends, it is from half of its time on.
+    It is late if it may end after its time. While nobody can say when it ends, it is from half of its time on. A time
+    that was over when the task was submitted hurries nothing.
     """
+    if task.due_at <= task.created_at:
+        return None
     if task.status not in WORKING or task.n_ended >= task.n_units > 0:
         return None
     wanted = f"it is wanted by {task.due_at:%Y-%m-%d %H:%M} UTC"

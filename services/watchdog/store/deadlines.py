@@ -9,6 +9,7 @@ import asyncpg
 
 from services.watchdog.policy.punctuality import End, Ended, WantedTask
 from shared.db.queries import Queries
+from shared.states.task import FINAL
 
 SQL = Queries.beside(__file__)
 
@@ -29,8 +30,13 @@ async def due(connection: asyncpg.Connection, most: int) -> list[WantedTask]:
             older=_ended(row["older_at"], row["older_n"]),
             newer=_ended(row["newer_at"], row["newer_n"]),
         )
-        for row in await SQL.rows(connection, "due_deadlines", most=most)
+        for row in await SQL.rows(connection, "due_deadlines", most=most, ended=sorted(FINAL))
     ]
+
+
+async def forget(connection: asyncpg.Connection, most: int) -> int:
+    """Drop those of tasks that have ended, among so many that are due; how many they were."""
+    return len(await SQL.rows(connection, "forget_deadlines", most=most, ended=sorted(FINAL)))
 
 
 def _ended(at: datetime | None, n_units: int | None) -> Ended | None:

@@ -1,7 +1,7 @@
 -- Tasks that are wanted by a time.
 
 -- name: due_deadlines
--- Those of which the end is to be worked out now, with their input. Indexes task_deadlines_due, tasks_pkey,
+-- Those of live tasks of which the end is to be worked out now, with their input. Indexes task_deadlines_due, tasks_pkey,
 -- task_datasets_task.
 SELECT w.task_id, w.due_at, w.older_at, w.older_n, w.newer_at, w.newer_n, t.status, t.prod_source_label,
        t.current_priority, t.creation_date, t.start_time, d.n_units, d.n_ended
@@ -10,8 +10,9 @@ SELECT w.task_id, w.due_at, w.older_at, w.older_n, w.newer_at, w.newer_n, t.stat
        SELECT coalesce(sum(n_files), 0)::bigint AS n_units,
               coalesce(sum(n_files_finished + n_files_failed), 0)::bigint AS n_ended
          FROM task_datasets
-        WHERE task_id = w.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input', 'pp_input')) d
- WHERE w.look_at <= orrery_now()
+        WHERE task_id = w.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input')
+           AND status <> 'removed') d
+ WHERE w.look_at <= orrery_now() AND t.status <> ALL(:ended::text[])
  ORDER BY w.look_at, w.task_id LIMIT :most::int;
 
 -- name: note_ends
@@ -26,8 +27,11 @@ UPDATE task_deadlines w
  WHERE w.task_id = n.task_id;
 
 -- name: forget_deadlines
--- Of tasks that ended, or are not there any more, when the time by which they were wanted is over. Index task_deadlines_over.
-DELETE FROM task_deadlines w
- WHERE w.due_at < orrery_now()
-   AND NOT EXISTS (SELECT FROM tasks t WHERE t.task_id = w.task_id
-                      AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted'));
+-- Of the next that are due, those whose task has ended, or is not there any more. A retry writes the time anew, and sets
+-- the next look later: such a row stays. Indexes task_deadlines_due, tasks_pkey.
+WITH due AS MATERIALIZED (
+    SELECT task_id FROM task_deadlines WHERE look_at <= orrery_now()
+     ORDER BY look_at, task_id LIMIT :most::int FOR UPDATE SKIP LOCKED)
+DELETE FROM task_deadlines w USING due LEFT JOIN tasks t USING (task_id)
+ WHERE w.task_id = due.task_id AND (t.status IS NULL OR t.status = ANY(:ended::text[]))
+RETURNING w.task_id;

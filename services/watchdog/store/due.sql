@@ -304,17 +304,20 @@ SELECT t.task_id, t.user_name, coalesce(t.vo, '') AS vo, t.split_rule, d.n_files
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(n_files), 0)::bigint AS n_files, coalesce(sum(n_files_finished), 0)::bigint AS n_finished
          FROM task_datasets
-        WHERE task_id = t.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input', 'pp_input')) d
+        WHERE task_id = t.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input')
+           AND status <> 'removed') d
  WHERE t.gshare = :gshare AND t.progress >= :least_percent::int AND t.task_id > :after::bigint
    AND t.status IN ('scouting', 'scouted', 'running', 'pending', 'throttled')
    AND orrery_is_analysis(t.task_type, t.prod_source_label)
  ORDER BY t.task_id
  LIMIT :most::int;
 
--- name: running_cores_of_user
--- Running cores of a user of a VO in these shares, by queue. Index queue_statistics_user.
-SELECT queue, sum(n_cores)::bigint AS n_cores FROM orrery_jobs_of_account(:user_name::text, :vo::text)
- WHERE status = 'running' AND gshare = ANY(:gshares::text[]) GROUP BY queue;
+-- name: running_cores_of_users
+-- Running cores of users of VOs in these shares, by user and queue. Index queue_statistics_user.
+SELECT u.user_name, u.vo, c.queue, sum(c.n_cores)::bigint AS n_cores
+  FROM (SELECT DISTINCT * FROM unnest(:user_names::text[], :vos::text[]) AS a (user_name, vo)) u
+ CROSS JOIN LATERAL orrery_jobs_of_account(u.user_name, u.vo) c
+ WHERE c.status = 'running' AND c.gshare = ANY(:gshares::text[]) GROUP BY 1, 2, 3;
 
 -- name: throttle_candidates
 -- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No

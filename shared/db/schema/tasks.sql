@@ -191,7 +191,7 @@ CREATE TRIGGER tasks_insert_logged AFTER INSERT ON tasks
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION log_inserted_tasks();
 
 -- Tasks that are wanted by a time (ttcrTimestamp), with when they will end as it was worked out last. A row leaves when its
--- task has ended and that time is over.
+-- task has ended; a retry writes it anew.
 CREATE TABLE task_deadlines (
     task_id bigint PRIMARY KEY,                -- the task
     due_at timestamptz NOT NULL,               -- by when its owner wants it
@@ -204,7 +204,6 @@ CREATE TABLE task_deadlines (
     newer_at timestamptz, newer_n bigint       -- and within the last hour
 );
 CREATE INDEX task_deadlines_due ON task_deadlines (look_at);
-CREATE INDEX task_deadlines_over ON task_deadlines (due_at);
 
 -- Queues that have fewer jobs waiting than they could run.
 CREATE TABLE empty_queues (

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
+from services.watchdog import hurrying
 from services.watchdog.hurrying import Hurrying
+from shared.db import UnitOfWork
 from shared.events import TaskOrderRequested
 from tests import rows
-from tests.handlers.watchdog.conftest import Stage
+from tests.handlers.watchdog.conftest import START, Stage
 
+HOUR = timedelta(hours=1)
 USER, EXPRESS = "User Analysis", "Express Analysis"
 
 
@@ -101,3 +105,37 @@ async def test_without_the_share_nothing_is_asked(stage: Stage, connection: asyn
     await rows.insert(connection, "shares", {"gshare": USER, "value": 10})
     await task(connection, 1000, 900)
     assert await hurried(stage) == {}
+
+
+@pytest.mark.usefixtures("shares")
+async def test_a_vo_may_say_a_smaller_percentage_than_all_others(stage: Stage, connection: asyncpg.Connection) -> None:
+    one = await task(connection, 1000, 850, vo="own")
+    await task(connection, 1000, 850)
+    stage.parameters.set_for_test("analy_eval", "PROGRESS_TO_BOOST_A", 85.0, app="pandaserver", vo="own")
+    assert sorted(await hurried(stage)) == [one]
+
+
+@pytest.mark.usefixtures("shares")
+async def test_each_slice_of_a_round_follows_the_last_that_was_committed(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hurrying, "SLICE", 2)
+    tasks = [await task(connection, 1000, 950, user_name=f"u{number}") for number in range(5)]
+    mine, other = Hurrying(stage.parameters), Hurrying(stage.parameters)
+    await stage.value("INSERT INTO watch_runs (watch, last_run_at) VALUES ('nearly_done', $1)", START - HOUR)
+
+    async def found(by: Hurrying) -> list[int]:
+        events = await stage.run(by.watch_nearly_done)
+        return [event.task_id for event in events if isinstance(event, TaskOrderRequested)]
+
+    async def in_vain(work: UnitOfWork) -> None:
+        await mine.watch_nearly_done(work)
+        raise ConnectionError("before the commit")
+
+    with pytest.raises(ConnectionError):
+        await stage.run(in_vain)
+    assert await found(mine) == tasks[:2], "what was not committed is done again"
+    assert await found(other) == tasks[:2], "another replica begins anew"
+    assert [await found(mine), await found(mine)] == [tasks[2:4], tasks[4:]]
+    stage.clock.forward(seconds=301)
+    assert await found(other) == tasks[:2], "a new round begins with the first"

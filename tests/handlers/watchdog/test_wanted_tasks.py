@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
 from services.task_definition.tasks.explaining import Explanation
+from services.watchdog import hurrying
 from services.watchdog.hurrying import Hurrying
 from shared.auth import Caller
 from shared.cache import NullCache
@@ -94,13 +95,30 @@ async def test_analysis_has_a_priority_of_its_own_and_a_parameter_says_which(
     assert [one.priority for one in await look(stage)] == [1234]
 
 
-async def test_a_task_that_has_ended_is_forgotten_when_its_time_is_over(
+async def test_a_task_that_has_ended_is_forgotten_whatever_its_time(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
-    await wanted(connection, START + HOUR, status="done")
+    await wanted(connection, datetime(2099, 12, 31, tzinfo=UTC), status="done")
+    await rows.insert(connection, "task_deadlines", {"task_id": 4711, "due_at": START, "look_at": START})
     live = await wanted(connection, START + HOUR, current_priority=900)
     await look(stage)
-    assert await stage.value("SELECT count(*) FROM task_deadlines") == 2
-    stage.clock.forward(hours=1, seconds=1)
-    await look(stage)
     assert await stage.value("SELECT array_agg(task_id) FROM task_deadlines") == [live]
+
+
+async def test_no_more_than_a_slice_is_forgotten_at_once(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hurrying, "SLICE", 2)
+    for _ in range(3):
+        await wanted(connection, START + HOUR, status="failed")
+    for left in (1, 0):
+        await look(stage)
+        assert await stage.value("SELECT count(*) FROM task_deadlines") == left
+
+
+@pytest.mark.parametrize(("wanted_in", "n_late"), [(timedelta(), 0), (SECOND, 1)])
+async def test_a_time_that_was_over_at_submission_hurries_nothing(
+    stage: Stage, connection: asyncpg.Connection, wanted_in: timedelta, n_late: int
+) -> None:
+    await wanted(connection, START - 5 * HOUR + wanted_in)
+    assert len(await look(stage)) == n_late

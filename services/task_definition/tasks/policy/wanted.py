@@ -11,4 +11,7 @@ def wanted_by(stated: str) -> datetime:
     Example: "2026-05-01 12:00:00.5+00:00", as clients of the field write it.
     """
     found = datetime.fromisoformat(stated.strip())
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    try:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{stated} is before the year 1 or after the year 9999 in UTC") from None

@@ -12,8 +12,10 @@ from typing import Any
 
 import asyncpg
 
+from services.task_definition.tasks.policy.client_names import name_of
 from services.task_definition.tasks.policy.retry_limits import RetryFacts
 from services.task_definition.tasks.policy.rule_reach import RuleReach
+from services.task_definition.tasks.store import tasks
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
@@ -25,8 +27,10 @@ _OWNER = Owner.TASK_DEFINITION
 
 
 async def renew(work: UnitOfWork, task_id: int, *, keep_priority: bool, gshare: str | None) -> None:
-    """Begin a further attempt; the share stays where none is given."""
+    """Begin a further attempt, wanted by the time of its parameters; the share stays where none is given."""
     await SQL.run(work.connection, "renew_task", task_id=task_id, keep_priority=keep_priority, gshare=gshare)
+    stated = (await tasks.parameters(work.connection, task_id)).get(name_of("ttcr_timestamp"))
+    await tasks.put_deadline(work, task_id, stated)
 
 
 async def reset_memory(work: UnitOfWork, task_id: int, *, ram_count: int, ram_unit: str) -> None:

@@ -17,6 +17,7 @@ from services.task_definition.desk.store.work_queues import work_queues
 from services.task_definition.tasks.policy.classes import Sharing
 from services.task_definition.tasks.policy.duplication import Writer
 from services.task_definition.tasks.policy.shares import ShareNode
+from services.task_definition.tasks.policy.wanted import wanted_by
 from shared.auth.access import Whose
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
@@ -153,9 +154,10 @@ async def insert(
     return new
 
 
-async def insert_deadline(work: UnitOfWork, task_id: int, due_at: datetime) -> None:
-    """Keep by when the task is wanted."""
-    await SQL.run(work.connection, "insert_deadline", task_id=task_id, due_at=due_at)
+async def put_deadline(work: UnitOfWork, task_id: int, stated: str | None) -> None:
+    """Keep by when the task is wanted; None: nobody said."""
+    if stated is not None:
+        await SQL.run(work.connection, "put_deadline", task_id=task_id, due_at=wanted_by(stated))
 
 
 async def move(

@@ -56,10 +56,13 @@ ON CONFLICT (vo, task_name) WHERE unique_name DO NOTHING
 RETURNING task_id)
 INSERT INTO task_parameters (task_id, task_parameters) SELECT task_id, :parameters::jsonb FROM new RETURNING task_id;
 
--- name: insert_deadline
--- By when the task is wanted, as it was submitted.
+-- name: put_deadline
+-- By when the task is wanted, as its parameters say it. Of a task that is retried it is worked out anew when it works.
 -- done for: SUBMITTING
-INSERT INTO task_deadlines (task_id, due_at) VALUES (:task_id, :due_at);
+INSERT INTO task_deadlines (task_id, due_at) VALUES (:task_id, :due_at)
+ON CONFLICT (task_id) DO UPDATE
+SET due_at = excluded.due_at, look_at = orrery_now() + interval '1 minute', older_at = NULL, older_n = NULL,
+    newer_at = NULL, newer_n = NULL;
 
 -- name: move_task
 -- Compare-and-set of a status, with what goes along with it.

@@ -29,7 +29,6 @@ from services.task_definition.tasks.policy.task_spec import TaskSpec, task_in_st
 from services.task_definition.tasks.policy.task_spec_problems import InvalidTask
 from services.task_definition.tasks.policy.unit_limits import limits_for, unit_problems
 from services.task_definition.tasks.policy.user_defaults import UserDefaults, with_user_defaults
-from services.task_definition.tasks.policy.wanted import wanted_by
 from services.task_definition.tasks.policy.work_queue_of_task import named_work_queue
 from services.task_definition.tasks.store import tasks as store
 from services.task_definition.tasks.store.known_sharing import KnownSharing
@@ -271,8 +270,7 @@ async def _register(work: UnitOfWork, spec: TaskSpec, caller: Caller, classes: C
     task_id = await store.insert(work, columns, spec.submitted)
     if task_id is None:
         raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
-    if spec.parameters.ttcr_timestamp is not None:
-        await store.insert_deadline(work, task_id, wanted_by(spec.parameters.ttcr_timestamp))
+    await store.put_deadline(work, task_id, spec.parameters.ttcr_timestamp)
     work.emit(TaskRegistered(task_id=task_id))
     return task_id
 
