@@ -19,8 +19,8 @@ from tests.contracts.reached import calls_of
 from tests.contracts.test_asked_rules import rules_in
 
 OF_A_PERSON = {"SUBMITTING", "WRITERS", "OWN"}
-#: notes of what was done or refused, of whoever did it
-NOTES = {"audit", "note_refused"}
+#: notes of what was done or refused, of whoever did it; the time that a task's own parameters name
+NOTES = {"audit", "note_refused", "put_deadline"}
 #: by which function the work asks, and what that function knows
 ASKS = {
     # the scopes in which the submission was let through, and those of the task's owner

@@ -10,7 +10,7 @@ SELECT w.task_id, w.due_at, w.older_at, w.older_n, w.newer_at, w.newer_n, t.stat
        SELECT coalesce(sum(n_files), 0)::bigint AS n_units,
               coalesce(sum(n_files_finished + n_files_failed), 0)::bigint AS n_ended
          FROM task_datasets
-        WHERE task_id = w.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input')
+        WHERE task_id = w.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input', 'pp_input')
            AND status <> 'removed') d
  WHERE w.look_at <= orrery_now() AND t.status <> ALL(:ended::text[])
  ORDER BY w.look_at, w.task_id LIMIT :most::int;

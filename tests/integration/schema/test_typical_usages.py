@@ -288,11 +288,12 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         "least_percent": 90, "closed": ["DISK"], "io_intensity": 100, "priority": 800, "label": "managed",
         "minutes": 15, "reason": "r", "allowed": ["ready"], "files_ready": 50, "files_remaining": 100,
         "storages": ["DISK"], "lease_s": 60, "waited_s": 3600, "days": 30,
+        "oldest_s": 86400, "no_email": "noEmail",
     }  # fmt: skip
     asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withhold_tasks")]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
     asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "tasks_for_queue")]
-    asked += [(NOTICES, "take_notices"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
+    asked += [(NOTICES, "take_notice"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
     asked += [(SWEEPS, name) for name in ("unmerged_jobs", "moved_jobs", "resumed_tasks", "leaving_tasks")]
     found = {
         name: await rows_read(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))

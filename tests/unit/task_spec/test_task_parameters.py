@@ -353,7 +353,10 @@ def test_the_table_for_people_says_type_unit_range_and_changes() -> None:
         "name": "nGBPerJob", "code": "NG", "type": "integer", "unit": "GB", "allowed": "1 to 1e+06", "default": "",
         "changes": "retry, live", "reader": "services.job_generation", "means": "input and output of a job at most",
     }  # fmt: skip
-    assert rows["vo"]["default"] == "needed" and rows["noEmail"]["reader"] == "nobody: no e-mail is sent"
+    assert (
+        rows["vo"]["default"] == "needed"
+        and rows["noEmail"]["reader"] == "services.task_definition.tasks.notifying.noting"
+    )
 
 
 def test_the_destination_of_a_task_is_a_rule_and_that_of_an_output_its_own() -> None:

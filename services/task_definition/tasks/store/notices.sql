@@ -7,7 +7,7 @@ INSERT INTO notices (task_id, cause, since)
 SELECT t.task_id, t.status, t.state_change_time FROM tasks t LEFT JOIN task_parameters p USING (task_id)
  WHERE t.task_id = :task_id AND t.status = :cause::text
    AND t.state_change_time > orrery_now() - make_interval(secs => :oldest_s::float8)
-   AND coalesce(lower(p.task_parameters ->> 'noEmail'), 'false') NOT IN ('true', '1')
+   AND coalesce(lower(p.task_parameters ->> :no_email::text), 'false') NOT IN ('true', '1')
 ON CONFLICT DO NOTHING;
 
 -- name: note_waiting
@@ -22,7 +22,7 @@ SELECT t.task_id, 'waits', t.frozen_time
  WHERE t.frozen_time <= orrery_now() - make_interval(secs => :waited_s::float8)
    AND t.frozen_time > orrery_now() - make_interval(days => :days::int)
    AND t.status = 'pending' AND last.outcome = 'none' AND (last.summary -> 'nearest_miss' ->> 'temporary') = 'false'
-   AND coalesce(lower(p.task_parameters ->> 'noEmail'), 'false') NOT IN ('true', '1')
+   AND coalesce(lower(p.task_parameters ->> :no_email::text), 'false') NOT IN ('true', '1')
    AND NOT EXISTS (SELECT FROM notices n
                     WHERE n.task_id = t.task_id AND n.cause = 'waits' AND n.since = t.frozen_time)
  ORDER BY t.frozen_time LIMIT :most::int

@@ -58,7 +58,7 @@ INSERT INTO task_parameters (task_id, task_parameters) SELECT task_id, :paramete
 
 -- name: put_deadline
 -- By when the task is wanted, as its parameters say it. Of a task that is retried it is worked out anew when it works.
--- done for: SUBMITTING
+-- done for: SUBMITTING, COMMANDS
 INSERT INTO task_deadlines (task_id, due_at) VALUES (:task_id, :due_at)
 ON CONFLICT (task_id) DO UPDATE
 SET due_at = excluded.due_at, look_at = orrery_now() + interval '1 minute', older_at = NULL, older_n = NULL,
