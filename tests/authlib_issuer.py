@@ -101,8 +101,8 @@ class Renewal(TokenMixin):
 class AuthlibIssuer:
     """`people`: the claims of each by name; `lifetime_s`: of ID tokens that are given from now on.
 
-    `renewals` by refresh token, each of which is taken once. `left`: what was asked for by who signed out there;
-    `lets_leave`: the discovery names where.
+    `renewals` by refresh token, each of which is taken once, `n_renewed`: how many were; `revoked`: refresh tokens that
+    were brought back. `left`: what was asked for by who signed out there; `lets_leave`: the discovery names where.
     """
 
     people: Mapping[str, Mapping[str, Any]]
@@ -111,6 +111,8 @@ class AuthlibIssuer:
     url: str = ""
     codes: dict[str, Code] = field(default_factory=dict)
     renewals: dict[str, Renewal] = field(default_factory=dict)
+    n_renewed: int = 0
+    revoked: list[str] = field(default_factory=list)
     left: list[dict[str, str]] = field(default_factory=list)
     lets_leave: bool = True
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"}))
@@ -121,6 +123,7 @@ class AuthlibIssuer:
         server = AuthorizationServer(app, self._client, self._save)
         server.register_grant(_grant_of(self), [_tokens_of(self)(require_nonce=True), CodeChallenge(required=True)])
         server.register_grant(_renewing_grant_of(self), [_tokens_of(self)(require_nonce=False)])
+        app.add_url_rule("/revoke", view_func=self._revoke, methods=["POST"])
         app.add_url_rule("/leave", view_func=self._leave)
         app.add_url_rule("/.well-known/openid-configuration", view_func=self._discovery)
         app.add_url_rule("/keys", view_func=lambda: {"keys": [self.key.as_dict(private=False)]})
@@ -147,6 +150,12 @@ class AuthlibIssuer:
             of = Renewal(request.user, request.client.client_id, token["scope"])
             self.renewals[token["refresh_token"]] = of
 
+    def _revoke(self) -> Any:
+        """Forget a refresh token, which may be unknown (RFC 7009)."""
+        self.revoked.append(flask.request.form["token"])
+        self.renewals.pop(flask.request.form["token"], None)
+        return ""
+
     def _leave(self) -> Any:
         """End the session of whoever comes, and send them back."""
         self.left.append(dict(flask.request.args))
@@ -159,6 +168,7 @@ class AuthlibIssuer:
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
+            "revocation_endpoint": f"{self.url}/revoke",
             "jwks_uri": f"{self.url}/keys",
         }
 
@@ -200,6 +210,7 @@ def _renewing_grant_of(issuer: AuthlibIssuer) -> type[RefreshTokenGrant]:
             return refresh_token.user
 
         def revoke_old_credential(self, refresh_token: Renewal) -> None:
+            issuer.n_renewed += 1
             issuer.renewals = {name: one for name, one in issuer.renewals.items() if one is not refresh_token}
 
     return Grant

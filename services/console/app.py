@@ -37,7 +37,7 @@ from services.console.environment import ConsoleSettings, client_of, keyring_of
 from services.console.hinting import Hints, news_of
 from services.console.identifying import Issuer
 from services.console.policy.sessions import HOME, ROOT
-from services.console.renewing import Renewing
+from services.console.renewing import Renewals, Renewing
 from services.console.sealing import Seals
 from services.console.showing.pages import problem_page
 from services.console.showing.rendering import HEADERS, Renderer
@@ -90,7 +90,7 @@ def service_of(
         clock=clock,
     )
     hints = Hints(clock)
-    renewing = Renewing(signing, issuer, clock) if issuer else None
+    renewing = Renewing(signing, issuer, Renewals(cache, seals, clock), clock) if issuer else None
     console = Console(client, Renderer(), signing, settings.api_url, clock, hints, renewing)
 
     async def keep_client() -> None:

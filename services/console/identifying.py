@@ -7,8 +7,10 @@ API verifies its signature when it is asked with it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -24,14 +26,18 @@ from services.console.policy.sessions import HOME
 from services.console.sealing import Seals
 from shared.auth.configuration import encrypted
 
+log = logging.getLogger(__name__)
+
 ASKED = "console asked issuer"
 #: as long as somebody may take to sign in there
 SIGN_IN_S = 900.0
 TIMEOUT_S = 10.0
 DISCOVERY = "/.well-known/openid-configuration"
 ENDPOINTS = ("authorization_endpoint", "token_endpoint")
-#: where the issuer has one
-LEAVING = "end_session_endpoint"
+#: where the issuer has them
+LEAVING, REVOKING = "end_session_endpoint", "revocation_endpoint"
+#: nobody waits longer for a refresh token to be revoked
+REVOKE_S = 3.0
 #: then the issuer is asked again where they are
 DISCOVERED_S = 3600.0
 #: where the issuer sends the browser back to
@@ -61,11 +67,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Given:
-    """What the issuer gave for a person, whom it names `subject`; `refresh_token`: empty where it gave none."""
+    """What the issuer gave for a person, whom it names `subject`; `refresh_token`: empty where it gave none.
+
+    `issued_at`: of the ID token, in seconds since the epoch.
+    """
 
     id_token: str
     subject: str
     refresh_token: str
+    issued_at: float
 
 
 class Issuer:
@@ -131,30 +141,57 @@ class Issuer:
         answer = await self._exchanged(grant_type="refresh_token", refresh_token=refresh_token)
         return self._checked(answer, {"sub": subject})
 
-    async def leaving(self, id_token: str) -> str:
+    def subject_of(self, token: str) -> str:
+        """Whom the issuer named in a token for this console; empty where the token is for others, or another's."""
+        try:
+            claims = jwt.decode(token, options={"verify_signature": False})
+        except jwt.InvalidTokenError:
+            return ""
+        is_ours = claims.get("iss") == self._client.issuer and self._is_meant(claims)
+        return str(claims.get("sub", "")) if is_ours else ""
+
+    async def leaving(self, subject: str) -> str:
         """Where a browser ends the session at the issuer, too; empty where there is no such place or it is away.
 
-        `id_token`: of the session; one of another issuer has no session there.
+        The ID token is no hint there: the services believe it, and addresses stand in logs. The issuer may ask whoever
+        comes whether they want to sign out.
         """
         client = self._client
         try:
-            claims = jwt.decode(id_token, options={"verify_signature": False})
-            if claims.get("iss") != client.issuer:
-                return ""
             endpoint = await self._endpoint(LEAVING)
-        except (jwt.InvalidTokenError, Away, Refused):
+        except (Away, Refused):
             return ""
         if not endpoint:
             return ""
         back = client.redirect_uri.removesuffix(BACK) + f"{HOME}sign-in"
-        query = {"id_token_hint": id_token, "client_id": client.client_id, "post_logout_redirect_uri": back}
+        query = {"client_id": client.client_id, "logout_hint": subject, "post_logout_redirect_uri": back}
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
+
+    async def revoke(self, refresh_token: str) -> None:
+        """Have the issuer forget a refresh token (RFC 7009), if it can and answers in time."""
+        form = {"client_id": self._client.client_id, "token": refresh_token, "token_type_hint": "refresh_token"}
+        try:
+            async with asyncio.timeout(REVOKE_S):
+                if endpoint := await self._endpoint(REVOKING):
+                    async with httpx.AsyncClient() as http:
+                        answer = await http.post(endpoint, data=form, auth=self._proof())
+                    answer.raise_for_status()
+        except (Away, Refused, TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
+            log.warning("the issuer %s did not revoke a refresh token: %s", self.name, error or "no answer")
 
     async def _exchanged(self, **words: str) -> dict[str, Any]:
         client = self._client
         form = {"client_id": client.client_id, **words}
-        proof = httpx.BasicAuth(client.client_id, client.secret) if client.secret else None
-        return await self._answer("POST", await self._endpoint("token_endpoint"), data=form, auth=proof)
+        return await self._answer("POST", await self._endpoint("token_endpoint"), data=form, auth=self._proof())
+
+    def _proof(self) -> httpx.Auth:
+        client = self._client
+        return httpx.BasicAuth(client.client_id, client.secret) if client.secret else httpx.Auth()
+
+    def _is_meant(self, claims: Mapping[str, Any]) -> bool:
+        """Whether a token was made for this console."""
+        audience = claims.get("aud")
+        return self._client.client_id in (audience if isinstance(audience, list) else [audience])
 
     def _checked(self, answer: Mapping[str, Any], asked: Mapping[str, str]) -> Given:
         """What was given, if its claims are those that were asked for. Raises Refused."""
@@ -165,10 +202,9 @@ class Issuer:
             claims = jwt.decode(token, options={"verify_signature": False})
         except jwt.InvalidTokenError:
             raise Refused("the issuer gave something else than an ID token") from None
-        audience = claims.get("aud")
         checks = {
             "iss": claims.get("iss") == client.issuer,
-            "aud": client.client_id in (audience if isinstance(audience, list) else [audience]),
+            "aud": self._is_meant(claims),
             **{
                 name: secrets.compare_digest(str(claims.get(name, "")).encode(), value.encode())
                 for name, value in asked.items()
@@ -176,7 +212,13 @@ class Issuer:
         }
         if wrong := [name for name, is_right in checks.items() if not is_right]:
             raise Refused(f"the ID token was made for something else ({', '.join(wrong)}): {AGAIN}")
-        return Given(token, str(claims.get("sub", "")), str(answer.get("refresh_token") or ""))
+        issued_at = claims.get("iat")
+        return Given(
+            token,
+            str(claims.get("sub", "")),
+            str(answer.get("refresh_token") or ""),
+            float(issued_at) if isinstance(issued_at, int | float) else 0.0,
+        )
 
     async def _endpoint(self, name: str) -> str:
         if self._clock() >= self._known_until:
@@ -195,10 +237,11 @@ class Issuer:
                 addresses[name] = encrypted(str(found.get(name)))
             except ValueError as error:
                 raise Refused(f"{name} of the issuer: {error}") from None
-        try:
-            addresses[LEAVING] = encrypted(str(found[LEAVING])) if found.get(LEAVING) else ""
-        except ValueError:
-            addresses[LEAVING] = ""
+        for name in (LEAVING, REVOKING):
+            try:
+                addresses[name] = encrypted(str(found[name])) if found.get(name) else ""
+            except ValueError:
+                addresses[name] = ""
         return addresses
 
     async def _answer(self, method: str, url: str, **arguments: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from services.console.asking import Api, Refused
 from services.console.ending import Ended
-from services.console.policy.sessions import MOST_TOKEN_CHARACTERS, ROOT, Session
+from services.console.policy.sessions import MOST_TOKEN_CHARACTERS, ROOT, Kept, Session
 from services.console.sealing import Seals
 
 SESSION_COOKIE, VISITOR_COOKIE, SAID_COOKIE = "orrery_console", "orrery_console_visitor", "orrery_console_said"
@@ -78,11 +78,15 @@ class Signing:
         """Tell whether somebody has to sign in again: too long ago, or signed out since then."""
         return session.is_over(self._clock()) or await self._ended.has(session.session_id)
 
-    async def session_for(self, api: Api, token: str) -> Session:
-        """Ask the API who holds a token. Raises SignedOut, Refused, Away."""
+    async def session_for(self, api: Api, token: str, issued_at: float | None = None) -> Session:
+        """Ask the API who holds a token. Raises SignedOut, Refused, Away.
+
+        `issued_at`: of the token that the person signed in with, where this one was given for it; the API does not
+        believe this one either if what the person got until then was revoked.
+        """
         if len(token) > MOST_TOKEN_CHARACTERS:
             raise Refused(f"the token has {len(token)} characters; at most {MOST_TOKEN_CHARACTERS} fit into a cookie")
-        known = (await api.get("system/get_attributes"))["environment"]
+        known = (await api.get("system/get_attributes", issued_at=issued_at))["environment"]
         session = Session(
             secrets.token_urlsafe(12),
             token,
@@ -105,10 +109,12 @@ class Signing:
         seconds = max(1, int(session.until - self._clock()))
         self._set(response, SESSION_COOKIE, self._seals.seal(session.content(), SESSION), seconds)
 
-    async def end(self, response: Response, session: Session | None) -> None:
-        """Take it away; copies of the cookie are worth nothing from now on."""
-        if session is not None:
-            await self._ended.end(session.session_id, self._clock() + self.session_s)
+    async def end(self, session_id: str) -> None:
+        """End a session: copies of its cookies are worth nothing from now on."""
+        await self._ended.end(session_id, self._clock() + self.session_s)
+
+    def forget(self, response: Response) -> None:
+        """Take the session away from the browser, and what renews it."""
         response.delete_cookie(SESSION_COOKIE, path=ROOT)
         self.forget_renewal(response)
 
@@ -116,16 +122,20 @@ class Signing:
         """Tell whether somebody signed out of it."""
         return await self._ended.has(session_id)
 
-    def remember_renewal(self, response: Response, content: Mapping[str, Any], until: float) -> None:
-        """Let the browser keep what renews its session; what is too long for a cookie is not kept."""
-        word = self._seals.seal(content, RENEWAL)
+    def remember_renewal(self, response: Response, kept: Kept) -> None:
+        """Let the browser keep what renews its session; where that is too long for a cookie nothing is kept."""
+        word = self._seals.seal(kept.content(), RENEWAL)
         if len(word) <= MOST_COOKIE_CHARACTERS:
-            self._set(response, RENEWAL_COOKIE, word, max(1, int(until - self._clock())))
+            self._set(response, RENEWAL_COOKIE, word, max(1, int(kept.ends - self._clock())))
+        else:
+            self.forget_renewal(response)
 
-    def renewal_of(self, request: Request) -> dict[str, Any] | None:
-        """What renews the session of this browser."""
+    async def renewal_of(self, request: Request) -> Kept | None:
+        """What renews the session of this browser; None: nothing, or nothing any more."""
         word = request.cookies.get(RENEWAL_COOKIE, "")
-        return self._seals.open(word, RENEWAL) if word else None
+        kept = Kept.of(self._seals.open(word, RENEWAL)) if word else None
+        is_over = kept is None or self._clock() >= kept.ends or await self._ended.has(kept.session_id)
+        return None if is_over else kept
 
     def forget_renewal(self, response: Response) -> None:
         """Let nothing renew it any more."""

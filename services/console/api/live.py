@@ -33,7 +33,12 @@ STREAM = {**PRIVATE, "X-Accel-Buffering": "no"}
 def routes(console: Console) -> list[Route]:
     async def hints(request: Request) -> Response:
         """Tell a page of its subjects, as long as it is open."""
-        session = await console.signing.session_of(request)
+        session, renewed = await console.session_of(request)
+        response = await answered(request, session)
+        await console.tell(response, renewed)
+        return response
+
+    async def answered(request: Request, session: Session | None) -> Response:
         told = console.signing.opened_hints(request.query_params.get("of", ""), session) if session else None
         if session is None or told is None:
             return PlainTextResponse("no page of this session asks so\n", 403, PRIVATE)

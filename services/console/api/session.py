@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, fields_of
 from services.console.asking import Away, Refused, SignedOut
-from services.console.identifying import BACK, SIGN_IN_S, Issuer
-from services.console.policy.sessions import HOME, Session, path_after
+from services.console.identifying import BACK, SIGN_IN_S, Given, Issuer
+from services.console.policy.sessions import HOME, Kept, Session, path_after
 from services.console.showing.pages import Page
 from services.console.showing.rendering import HEADERS
 from services.console.signing import ForgedForm
@@ -76,10 +76,7 @@ class SessionRoutes:
             what = f"The token of the issuer is not believed: {error}" if isinstance(error, SignedOut) else str(error)
             response = self._form(request, {"problem": what, "next": after}, 403)
         else:
-            response = RedirectResponse(after, 303, HEADERS)
-            signing.begin(response, session)
-            if self._console.renewing is not None:
-                self._console.renewing.begin(response, session, given)
+            response = await self._begun(request, session, after, given)
         signing.forget_asked(response, state)
         return response
 
@@ -93,8 +90,19 @@ class SessionRoutes:
         except (ForgedForm, Refused, Away, SignedOut) as error:
             what = f"The token is not believed: {error}" if isinstance(error, SignedOut) else str(error)
             return self._form(request, {"problem": what, "next": path_after(fields.get("next"))}, 403)
-        response = RedirectResponse(path_after(fields.get("next")), 303, HEADERS)
+        return await self._begun(request, session, path_after(fields.get("next")))
+
+    async def _begun(self, request: Request, session: Session, after: str, given: Given | None = None) -> Response:
+        """Give a browser a new session; nothing renews any more the one that it had."""
+        signing, renewing = self._console.signing, self._console.renewing
+        if kept := await signing.renewal_of(request):
+            await signing.end(kept.session_id)
+        response = RedirectResponse(after, 303, HEADERS)
         signing.begin(response, session)
+        if renewing is not None and given is not None:
+            renewing.begin(response, session, given)
+        else:
+            signing.forget_renewal(response)
         return response
 
     async def _session(self, request: Request, fields: Mapping[str, str]) -> Session:
@@ -127,25 +135,40 @@ class SessionRoutes:
         return Envelope({"path": path, "address": signing.public_url, "name": session.name})
 
     async def end(self, request: Request) -> Response:
-        """Sign out at this browser, and with every copy of its cookie; the token itself lives on.
+        """Sign out at this browser, and with every copy of its cookies; a token that was pasted lives on.
 
-        Who signed in at an issuer where one can sign out is led there, too: by a page, as the browser sends the answer
-        of a form nowhere else (content security policy).
+        That of a session which is over, but could be renewed, is ended as well. Who signed in at an issuer where one
+        can sign out is led there, too: by a page, as the browser sends the answer of a form nowhere else (content
+        security policy).
         """
         signing = self._console.signing
-        session = await signing.session_of(request)
-        if session is not None:
-            try:
-                signing.check_form(request, await fields_of(request), session.session_id)
-            except (ForgedForm, Refused) as error:
-                return self._form(request, {"problem": str(error)}, 403)
-        leaving = await self._issuer.leaving(session.token) if self._issuer and session else ""
-        response: Response = RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
-        if leaving and self._issuer:
-            page = Page("sign_out.html", "Signed out", shown={"leaving": leaving, "issuer": self._issuer.name})
-            response = self._console.shown(request, page, None)
-            response.headers["Referrer-Policy"] = "no-referrer"
-        await signing.end(response, session)
+        session, kept = await signing.session_of(request), await signing.renewal_of(request)
+        if (one := session or kept) is None:  # nothing to end: a form of another site brings no cookies
+            return RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
+        try:
+            signing.check_form(request, await fields_of(request), one.session_id)
+        except (ForgedForm, Refused) as error:
+            return self._form(request, {"problem": str(error)}, 403)
+        for ended in {one.session_id, kept.session_id if kept else one.session_id}:
+            await signing.end(ended)
+        response = await self._left(request, session, kept)
+        signing.forget(response)
+        return response
+
+    async def _left(self, request: Request, session: Session | None, kept: Kept | None) -> Response:
+        """What is answered to who signed out; the issuer forgets the refresh token."""
+        issuer = self._issuer
+        if issuer is None:
+            return RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
+        if kept is not None:
+            await issuer.revoke(kept.refresh_token)
+        subject = issuer.subject_of(session.token) if session else kept.subject if kept else ""
+        leaving = await issuer.leaving(subject) if subject else ""
+        if not leaving:
+            return RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
+        data = {"leaving": leaving, "issuer": issuer.name}
+        response = self._console.shown(request, Page("sign_out.html", "Signed out", data=data), None)
+        response.headers["Referrer-Policy"] = "no-referrer"
         return response
 
     def _form(self, request: Request, shown: Mapping[str, object], status: int = 200) -> Response:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from services.console.asking import LARGE_BYTES, Api, Away, NotPermitted, NotThere, Refused, SignedOut
 from services.console.hinting import Hints
 from services.console.policy.sessions import HOME, Session, path_after
-from services.console.renewing import Renewing
+from services.console.renewing import Renewed, Renewing
 from services.console.sharing import Sharing
 from services.console.showing.pages import Page, problem_page
 from services.console.showing.rendering import HEADERS, Renderer, again, packed, wants_json
@@ -107,7 +107,7 @@ class Console:
                     return self.shown(request, page, session, visit.now)
                 return await asyncio.to_thread(self.shown, request, page, session, visit.now)
             except SignedOut:
-                return self.to_sign_in(request)
+                return await self._not_believed(request, session)
             except Exception as error:
                 return self.shown(request, _page_of(error), session)
 
@@ -141,7 +141,7 @@ class Console:
                 self.signing.check_form(request, fields, session.session_id)
                 done = await carry_out(self.visit(request, session), fields)
             except SignedOut:
-                return self.to_sign_in(request)
+                return await self._not_believed(request, session)
             except ForgedForm as error:
                 return self.shown(request, problem_page("Nothing was done", str(error), status=403), session)
             except (Refused, Away) as error:
@@ -160,15 +160,35 @@ class Console:
         """What answers whoever is signed in, with a session that is renewed where it can be; others sign in first."""
 
         async def answered(request: Request) -> Response:
-            session = await self.signing.session_of(request)
-            renewed = await self.renewing.session_of(request, session, self.api) if self.renewing else None
-            session = renewed.session if renewed else session
-            response = await answer(request, session) if session else self.to_sign_in(request)
-            if renewed and self.renewing:
-                self.renewing.tell(response, renewed)
+            session, renewed = await self.session_of(request)
+            if session is not None:
+                response = await answer(request, session)
+            elif renewed is not None and renewed.away:
+                response = self.shown(request, _page_of(Away(renewed.away)), None)
+            else:
+                response = self.to_sign_in(request)
+            await self.tell(response, renewed)
             return response
 
         return answered
+
+    async def session_of(self, request: Request) -> tuple[Session | None, Renewed | None]:
+        """Tell who signed in at a browser, after a renewal where one is due; the second is for `tell`."""
+        session = await self.signing.session_of(request)
+        renewed = await self.renewing.session_of(request, session, self.api) if self.renewing else None
+        return (renewed.session if renewed else session), renewed
+
+    async def tell(self, response: Response, renewed: Renewed | None) -> None:
+        """Let a browser keep what was renewed for it."""
+        if renewed is not None and self.renewing is not None:
+            await self.renewing.tell(response, renewed)
+
+    async def _not_believed(self, request: Request, session: Session) -> Response:
+        """End a session whose token the API refuses: another token that the issuer gives would be believed."""
+        await self.signing.end(session.session_id)
+        response = self.to_sign_in(request)
+        self.signing.forget(response)
+        return response
 
     def visit(self, request: Request, session: Session) -> Visit:
         """The visit of somebody who is signed in."""

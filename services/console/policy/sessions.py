@@ -49,6 +49,33 @@ class Session:
             return None
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What renews a session; times in seconds since the epoch.
+
+    `subject`: as the issuer names the person; `issued_at`: of the ID token that the person signed in with; `ends`: then
+    one signs in again.
+    """
+
+    session_id: str
+    subject: str
+    refresh_token: str
+    issued_at: float
+    ends: float
+
+    def content(self) -> dict[str, Any]:
+        """What is sealed."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any] | None) -> Kept | None:
+        """What was sealed; None where it is nothing, or of another version."""
+        try:
+            return None if content is None else cls(**content)
+        except TypeError:
+            return None
+
+
 def path_after(wanted: str | None) -> str:
     """Where to go on: an address of the console; home for whatever leads elsewhere.
 
