@@ -69,7 +69,9 @@ def _what(before: Stored, old: int | None, after: Stored, new: int | None) -> st
     return "" if all(map(_are_alike, before.compared(old), after.compared(new))) else "other numbers"
 
 
-def _are_alike(one: float, other: float) -> bool:
+def _are_alike(one: float | str, other: float | str) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
     return one == other or isclose(one, other, rel_tol=ALIKE) or (isnan(one) and isnan(other))
 
 

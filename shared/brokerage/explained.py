@@ -56,19 +56,24 @@ class Stored:
         code = int(self.codes[place])
         return None if code == PASSED else self._known[code].name
 
-    def compared(self, place: int) -> tuple[float, float]:
-        """What was found at a place, and what was wanted."""
-        return float(self._found[place]), float(self._wanted[place])
+    def compared(self, place: int) -> tuple[float | str, float | str]:
+        """What was found at a place, and what was wanted: words as texts, whose numbers belong to this decision."""
+        found, wanted = float(self._found[place]), float(self._wanted[place])
+        check = self._known.get(int(self.codes[place]))
+        return (check.text(found), check.text(wanted)) if check and check.words else (found, wanted)
 
     def weight_of(self, place: int) -> tuple[float | None, dict[str, float | None]]:
         """Its weight and the terms of it."""
         return self._row["weights"][place], {term: values[place] for term, values in self._row["terms"].items()}
 
     def places_that_differ(self, other: Stored) -> NDArray[np.int64]:
-        """Places with another code or other numbers there, and those that passed; both have the same names."""
+        """Places with another code, other numbers or words there, and those that passed; both have the same names."""
         pairs = ((self._found, other._found), (self._wanted, other._wanted))
         is_alike = np.all([(one == two) | (np.isnan(one) & np.isnan(two)) for one, two in pairs], axis=0)
-        return np.flatnonzero((self.codes != other.codes) | ~is_alike | (self.codes == PASSED))
+        both = self._known.keys() & other._known.keys()
+        reworded = [code for code in both if self._known[code].words != other._known[code].words]
+        is_looked_at = (self.codes == PASSED) | np.isin(self.codes, reworded)
+        return np.flatnonzero((self.codes != other.codes) | ~is_alike | is_looked_at)
 
     def passed(self) -> list[int]:
         """The places that passed every check, the best first."""

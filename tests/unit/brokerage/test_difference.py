@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,12 +19,12 @@ PASSED, MEMORY, STATUS = 0, 1, 2
 NAN = float("nan")
 
 
-def decided(*queues: tuple[str, int, float, float]) -> Stored:
+def decided(*queues: tuple[str, int, float, float], words: Sequence[str] = ("online", "off")) -> Stored:
     """Names with the check that left each out, and two numbers: those compared, or weight and one term of it."""
     names, codes, first, second = map(list, zip(*queues, strict=True))
     row: dict[str, Any] = {
         "names": names, "codes": codes, "found": first, "wanted": second, "weights": first,
-        "terms": {"running": second}, "checks": CHECKS,
+        "terms": {"running": second}, "checks": {**CHECKS, "2": {**CHECKS["2"], "words": [*words]}},
     }  # fmt: skip
     return Stored(row)
 
@@ -58,3 +59,20 @@ def test_all_are_counted_however_few_are_told() -> None:
     found = difference(before, after, 7)
     assert [one["name"] for one in found.changes] == ["Q00", "Q01", "Q02", "Q03", "Q04", "Q05", "Q06"]
     assert found.numbers == {"passes now": 5, "other reason": 15}
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "what"),
+    [
+        (["off"], 0.0, {}),
+        (["test"], 1.0, {"A": "other numbers"}),
+        (["online", "test"], 1.0, {"A": "other numbers"}),
+        (["off", "online"], 0.0, {}),
+    ],
+)
+def test_words_that_each_decision_numbers_by_itself_are_compared_as_they_read(
+    words: list[str], number: float, what: dict[str, str]
+) -> None:
+    before = decided(("A", STATUS, 1.0, NAN), ("B", MEMORY, 9, 4))
+    after = decided(("A", STATUS, number, NAN), ("B", MEMORY, 9, 4), words=words)
+    assert whats(before, after) == what
