@@ -207,7 +207,7 @@ def _web(
         account_routes(context.database),
         work_queue_routes(context.database),
         lost_file_routes(context.database, commands),
-        system_routes(),
+        system_routes(context.database),
         login_routes(),
         workflow_routes(),
         upload_routes(sandboxes),

@@ -19,6 +19,7 @@ from tests.handlers.task_definition.steps import value_of
 from tests.handlers.task_definition.world import analysis
 
 REVOKE = "/api/v1/token/revoke"
+KNOWN = "/api/v1/system/get_attributes"
 
 
 def claims(token: str) -> dict[str, object]:
@@ -136,3 +137,19 @@ async def test_submitting_and_cancelling_are_separate_rights(service: Service, a
 def test_a_right_that_does_not_exist_is_refused(authority: Authority) -> None:
     with pytest.raises(ValueError, match="unknown right 'delete': allowed are submit, cancel, modify"):
         authority.issue("x", ["user"], rights=["delete"])
+
+
+async def test_who_was_revoked_is_not_known_by_a_later_token_that_was_given_for_an_earlier_one(
+    database: Database, service: Service, authority: Authority, operator: httpx.AsyncClient
+) -> None:
+    def asked(at: float | None) -> dict[str, float]:
+        return {} if at is None else {"issued_at": at}
+
+    async with client_of(service, authority, "ada", "user") as ada:
+        assert [(await ada.get(KNOWN, params=asked(at))).status_code for at in (None, 0.0)] == [200, 200]
+        await operator.post(REVOKE, json={"subject": "ada"})
+        sql = "SELECT extract(epoch FROM revoked_at)::float8 FROM revocations WHERE name = 'ada'"
+        revoked_at = float(str(await value_of(database, sql)))
+        statuses = [(await ada.get(KNOWN, params=asked(revoked_at + s))).status_code for s in (-1.0, -0.001, 0.001)]
+        assert statuses == [401, 401, 200]
+        assert (await ada.get(KNOWN, params={"issued_at": -1})).status_code == 422

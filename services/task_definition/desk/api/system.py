@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, HTTPException, Query
 from starlette.responses import Response
 
+from services.task_definition.desk.store.tokens import LATEST, SQL
 from shared.auth import RIGHTS, Caller, access, require
+from shared.db.database import Database
 from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
 
@@ -19,11 +21,29 @@ Anyone = Annotated[Caller, Depends(require(access.OWN))]
 _CREDENTIAL = "GRST_CRED_AURI"
 
 
-def system_routes() -> APIRouter:
+def system_routes(database: Database) -> APIRouter:
     """Two questions."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/system", tags=["system"])
     router.get("/is_alive")(is_alive)
-    router.get("/get_attributes")(get_attributes)
+
+    @router.get("/get_attributes")
+    async def get_attributes(
+        caller: Anyone,
+        issued_at: Annotated[
+            float | None, Query(ge=0, le=LATEST, description="of the token that this one was given for, since 1970")
+        ] = None,
+    ) -> Response:
+        """As whom the caller is known: name, roles, groups, VOs and rights, as texts under `environment`.
+
+        Refused as for an unknown caller where what the caller had at `issued_at` was revoked since then.
+        """
+        if issued_at is not None:
+            async with database.read() as connection:
+                if await SQL.value(connection, "was_revoked", subject=caller.name, issued_at=issued_at):
+                    said = f"token refused: what {caller.name} got before was revoked"
+                    raise HTTPException(401, said, headers={"WWW-Authenticate": "Bearer"})
+        return Envelope({"environment": _told(caller)})
+
     return router
 
 
@@ -32,8 +52,7 @@ async def is_alive() -> Response:
     return Envelope()
 
 
-async def get_attributes(caller: Anyone) -> Response:
-    """As whom the caller is known: name, roles, groups, VOs and rights, as texts under `environment`."""
+def _told(caller: Caller) -> dict[str, str]:
     groups = sorted(caller.groups)
     told = {
         "REMOTE_USER": caller.name,
@@ -44,4 +63,4 @@ async def get_attributes(caller: Anyone) -> Response:
         f"{_CREDENTIAL}_0": f"dn:{caller.name}",
     }
     told |= {f"{_CREDENTIAL}_{place}": f"fqan:/{group}" for place, group in enumerate(groups, 1)}
-    return Envelope({"environment": told})
+    return told

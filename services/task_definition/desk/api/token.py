@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from services.task_definition.desk.store.audit import audit
-from services.task_definition.desk.store.tokens import SQL
+from services.task_definition.desk.store.tokens import LATEST, SQL
 from shared.auth import Caller, access, require
 from shared.auth.caller import EXPIRED_WITHIN_S
 from shared.db.database import Database
@@ -25,7 +25,6 @@ from shared.web.values import Page
 NOT_PERMITTED = 3
 #: longer than any token that `orrery token` issues is valid
 KEPT_S = 400 * 86_400.0
-LATEST = 4_102_444_800  # the year 2100
 
 Anyone = Annotated[Caller, Depends(require(access.OWN, right="modify"))]
 Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator"))]

@@ -23,6 +23,13 @@ UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name 
 -- told by: STATES
 SELECT version FROM versions WHERE name = 'config';
 
+-- name: was_revoked
+-- Whether what a subject got at some time, in seconds since the epoch, is revoked.
+-- told by: OWN
+SELECT EXISTS (SELECT FROM revocations
+                WHERE kind = 'subject' AND name = :subject AND until > orrery_now()
+                  AND revoked_at >= to_timestamp(:issued_at::float8));
+
 -- name: revoked
 -- What is revoked, the newest first.
 -- told by: OPERATORS
