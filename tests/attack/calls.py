@@ -153,7 +153,9 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/task/task_files": Call(_task),
     "GET /api/v1/explain/task/{task_id}": Call(lambda victim: {"all": True}, path=_task),
     "GET /api/v1/explain/task": Call(_task),
-    "GET /api/v1/explain/difference": Call(lambda victim: {**_task(victim), "first": 1, "second": 2}),
+    "GET /api/v1/explain/difference": Call(
+        lambda victim: {**_task(victim), "first": victim.decision_id, "second": victim.decision_id}
+    ),
     "GET /api/v1/explain/job/{job_id}": Call(lambda victim: {"all": True}, path=_job),
     "GET /api/v1/explain/job": Call(_job),
     "GET /api/v1/explain/site": Call(lambda victim: {"site": SITE}),

@@ -27,7 +27,10 @@ UPLOAD = "/api/v1/file_server/upload_cache_file"
 
 @dataclass
 class Victim:
-    """Somebody, and the ids and names of what is theirs. `jobs`: by the state in which a pilot left them."""
+    """Somebody, and the ids and names of what is theirs. `jobs`: by the state in which a pilot left them.
+
+    `decision_id`: of a decision about the task.
+    """
 
     person: Person
     production: Person
@@ -36,6 +39,7 @@ class Victim:
     task_id: int = 0
     spare_task_id: int = 0
     periodic_id: int = 0
+    decision_id: int = 0
     jobs: dict[str, int] = field(default_factory=dict)
     dataset: str = ""
     sandbox: str = ""
@@ -177,6 +181,8 @@ class Stage:
         """Jobs that run, failed, finished, and wait; with canaries in what a pilot says of them."""
         for task_id in (victim.task_id, victim.spare_task_id):
             self.wait_for_jobs(victim, task_id, N_JOBS)
+        explained = victim.person.done(victim.person.get("/api/v1/explain/task", task_id=victim.task_id))
+        victim.decision_id = int(explained["decisions"][0]["decision_id"])
         node = self.canary(victim, "worker")
         worker = {"worker_id": 1, "harvester_id": f"harvester-{victim.vo}", "site_name": QUEUE, "status": "started"}
         victim.pilot.done(victim.pilot.post("/api/v1/pilot/update_worker_status", worker))
