@@ -36,8 +36,10 @@ async def preview(visit: Visit) -> Page:
     task = await visit.api.get("task/get_details", task_id=task_id, count_to=COUNT_TO)
     kept = ("task_name", "status", "jobs", "more_jobs", "files")
     data = {"command": command, "task": {name: task.get(name) for name in kept}}
-    filled = {name: visit.word(name) for name in PREFILLED if visit.word(name)}
-    shown = {"task_id": task_id, "tab": "overview", "inputs": inputs_of(command), "filled": filled}
+    inputs = inputs_of(command)
+    taken = {one["name"] for one in inputs}
+    filled = {name: visit.word(name) for name in PREFILLED if name in taken and visit.word(name)}
+    shown = {"task_id": task_id, "tab": "overview", "inputs": inputs, "filled": filled}
     verb = " ".join(["orrery", command["verb"], str(task_id), *filled.values()])
     return Page("command.html", f"Task {task_id}: {command['verb']}", verb, data, shown=shown)
 

@@ -157,3 +157,8 @@ async def test_a_broken_form_does_nothing(browser: httpx.AsyncClient, api: Stubb
     answer = await browser.post("/console/tasks/7/commands/kill", content=content, headers=headers)
     assert answer.status_code in (303, 400, 403, 413)
     assert not [one for one in api.asked if one.method == "POST"]
+
+
+async def test_what_a_command_does_not_take_is_not_filled_in_from_the_address(browser: httpx.AsyncClient) -> None:
+    text = Page((await browser.get("/console/tasks/7/commands/kill?value=9")).text).text
+    assert "orrery kill 7" in text and "orrery kill 7 9" not in text
