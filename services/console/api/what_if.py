@@ -36,6 +36,8 @@ COMMANDS: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "cpu_time": ("set-need", {"attribute_name": "cpuTime"}, "value"),
     "priority": ("set-priority", {}, "priority"),
 }
+#: a merge has numbers of its own of these
+OF_MERGES = frozenset({"ram_count", "core_count"})
 
 
 def routes(console: Console) -> list[Route]:
@@ -74,7 +76,7 @@ async def what_if(visit: Visit) -> Page:
         "n_changes": found["n_changes"],
     }
     shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision),
-             "for_real": _for_real(task_id, given, settings)}  # fmt: skip
+             "for_real": _for_real(task_id, given, settings, is_merge=decision["chunk_kind"] == "merge")}  # fmt: skip
     return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown)
 
 
@@ -92,15 +94,20 @@ def _about_queues(explanation: Mapping[str, Any], wanted: str) -> Mapping[str, A
     return next((one for one in about if wanted in ("", str(one["decision_id"]))), None)
 
 
-def _for_real(task_id: int, given: Mapping[str, str], settings: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """Labels and pages at which what was supposed is done, of whatever can be changed of a live task."""
+def _for_real(
+    task_id: int, given: Mapping[str, str], settings: Sequence[str], *, is_merge: bool
+) -> Sequence[tuple[str, str]]:
+    """Labels and pages at which what was supposed is done, of whatever can be changed of a live task.
+
+    Commands take whole numbers; none changes what merges need.
+    """
     commands = [
         (
             " ".join([verb, *words.values(), value]),
             f"tasks/{task_id}/commands/{verb}?{urlencode({**words, field: value})}",
         )
         for name, value in given.items()
-        if name in COMMANDS
+        if name in COMMANDS and value.isdecimal() and not (is_merge and name in OF_MERGES)
         for verb, words, field in [COMMANDS[name]]
     ]
     why, named = f"{HOME}tasks/{task_id}/why", [one.partition("=")[::2] for one in settings]

@@ -28,7 +28,7 @@ async def test_a_parameter_is_described_then_set_and_one_goes_on_where_one_was(
     for said in ("a whole number, 1 to 1000", "its default10", "it is5, set by olga", "it would be2"):
         assert said in text, said
     assert f"orrery config set {NAME} 2" in text and api.bodies("config/set") == []
-    done = await send(browser, path, value="2", action="set", reason="the story", vo="")
+    done = await send(browser, path, action="set", reason="the story")
     assert (done.status_code, done.headers["location"]) == (303, WHY)
     assert api.bodies("config/set") == [
         {"component": "jobbroker", "key": "MAX_CANDIDATES", "value": "2", "description": "the story"}
@@ -40,8 +40,8 @@ async def test_it_is_set_for_one_vo_or_gets_its_default_back(browser: httpx.Asyn
     for verb in ("set", "unset"):
         api.says(f"config/{verb}", {"config_version": 9}, "done")
     path = f"{CHANGE}?name={NAME}&vo=atlas"
-    await send(browser, path, value="3", vo="atlas", action="set")
-    done = await send(browser, path, value="3", vo="atlas", action="unset")
+    await send(browser, f"{path}&value=3", action="set")
+    done = await send(browser, f"{path}&value=3", action="unset")
     assert done.headers["location"] == "/console/system/parameters"
     assert api.bodies("config/set")[0]["vo"] == "atlas"
     assert api.bodies("config/unset") == [{"component": "jobbroker", "key": "MAX_CANDIDATES", "vo": "atlas"}]
@@ -103,3 +103,42 @@ async def test_what_was_supposed_leads_to_the_pages_that_do_it(browser: httpx.As
     need = (await browser.get(commands[0])).text
     assert "<option selected>ramCount</option>" in need and 'name="value" inputmode="numeric" value="1000"' in need
     assert 'value="900"' in (await browser.get(commands[1])).text
+
+
+async def test_with_a_vo_it_says_what_holds_for_all_and_what_giving_it_back_means(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    known = RECORDED["config/describe"]["data"]
+    for_all = {**known["set"], "value": 7, "changed_by": "bob", "description": ""}
+    api.says("config/describe", {**known, "set": {**known["set"], "value": 3}, "general": for_all})
+    text = Page((await browser.get(f"{CHANGE}?name={NAME}&vo=atlas&value=4")).text).text
+    for said in ("it is for atlas3, set by", "it is for all7, set by bob", f"Set {NAME} to 4 for atlas"):
+        assert said in text, said
+    assert "Back to what holds for all" in text and "Back to its default" not in text
+
+
+async def test_only_what_was_shown_first_can_be_sent(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    page = (await browser.get(f"{CHANGE}?name={NAME}")).text
+    assert 'name="action" value="set"' not in page, "no value was filled in yet"
+    page = (await browser.get(f"{CHANGE}?name={NAME}&value=4&vo=atlas")).text
+    sent = Page(page).form_to(CHANGE)
+    assert (sent["value"], sent["vo"]) == ("4", "atlas")
+
+
+async def test_what_is_withheld_is_not_called_not_set(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    api.says("config/describe", {**RECORDED["config/describe"]["data"], "set": None, "withheld": True})
+    text = Page((await browser.get(f"{CHANGE}?name={NAME}")).text).text
+    assert "it isnot told to you" in text and "not set" not in text
+
+
+async def test_for_a_merge_no_command_about_other_jobs_is_offered(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    explained = RECORDED["explain/task"]["data"]
+    merges = [{**one, "chunk_kind": "merge"} for one in explained["decisions"]]
+    api.says("explain/task", {**explained, "decisions": merges})
+    page = Page((await browser.get("/console/tasks/7/what-if?ram_count=1000&core_count=2&priority=900")).text)
+    assert [one for one in page.links if "/commands/" in one] == ["/console/tasks/7/commands/set-priority?priority=900"]
+
+
+async def test_a_command_that_takes_whole_numbers_is_not_offered_with_others(browser: httpx.AsyncClient) -> None:
+    page = Page((await browser.get("/console/tasks/7/what-if?ram_count=1000.5&priority=900")).text)
+    assert [one for one in page.links if "/commands/" in one] == ["/console/tasks/7/commands/set-priority?priority=900"]

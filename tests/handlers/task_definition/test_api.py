@@ -11,6 +11,7 @@ from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
 from tests.applications import application_of
+from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define, put, rows_of, submit, value_of
 from tests.handlers.task_definition.world import analysis, production, small_catalogue
 from tests.rows import ARCHIVE, insert, job
@@ -371,3 +372,22 @@ async def test_the_parent_of_a_task_is_told_or_that_it_has_none(
     alone = await get(user, "task/get_parent_detailed_info", task_id=parent)
     assert (alone["data"], alone["message"]) == (2, f"task {parent} has no parent")
     assert (await get(user, "task/get_parent_detailed_info", task_id=4711))["data"] == 2
+
+
+async def test_a_parameter_is_described_with_what_holds_for_all_and_says_what_is_withheld(
+    service: Service, authority: Authority, operator: httpx.AsyncClient
+) -> None:
+    named = {"component": "jobbroker", "key": "MAX_CANDIDATES"}
+
+    async def told(client: httpx.AsyncClient, vo: str | None) -> tuple[object, object, object]:
+        found = (await get(client, "config/describe", **named, **({"vo": vo} if vo else {})))["data"]
+        general, own = (found[one] and found[one]["value"] for one in ("general", "set"))
+        return own, general, found["withheld"]
+
+    assert await told(operator, "atlas") == (None, None, False)
+    await operator.post("/api/v1/config/set", json={**named, "value": 7})
+    assert (await told(operator, "atlas"), await told(operator, None)) == ((None, "7", False), ("7", None, False))
+    await operator.post("/api/v1/config/set", json={**named, "value": 3, "vo": "atlas"})
+    assert await told(operator, "atlas") == ("3", "7", False)
+    async with client_of(service, authority, "carol", "user", groups=["cms"]) as other:
+        assert await told(other, "atlas") == (None, "7", True)

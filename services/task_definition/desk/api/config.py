@@ -67,15 +67,20 @@ class ConfigRoutes:
         return Envelope(_told(rows[0], caller) if rows and _is_told(rows[0], caller) else None)
 
     async def describe(self, caller: Anyone, component: Asked, key: Asked, vo: Text = None) -> Response:
-        """Tell what a parameter means, what is allowed and its default; `set`: what was set, as far as told."""
+        """Tell what a parameter means, what is allowed and its default; `set`: what was set, as far as told.
+
+        `general`: with a VO, what was set for all, which holds where nothing is set for the VO. `withheld`: something
+        is set of which the caller is not told.
+        """
         parameter = find_parameter(component, key)
         if parameter is None:
             near = " or ".join(near_names(component, key))
             said = f"{component}.{key} is no runtime parameter{f'; did you mean {near}?' if near else ''}"
             return refused(NOT_FOUND, said)
-        query: dict[str, Any] = {"app": parameter.app, "component": component, "key": key, "vo": vo or ""}
+        query: dict[str, Any] = {"app": parameter.app, "component": component, "key": key}
         async with self._database.read() as connection:
-            rows = await SQL.rows(connection, "parameters", **query)
+            rows = await SQL.rows(connection, "parameters", **query, vo=vo or "")
+            general = await SQL.rows(connection, "parameters", **query, vo="") if vo else []
         name = f"{component}.{key}"
         return Envelope(
             {
@@ -88,6 +93,8 @@ class ConfigRoutes:
                 "governs": list(parameter.governs),
                 "is_per_vo": is_per_vo(parameter),
                 "set": _told(rows[0], caller) if rows and _is_told(rows[0], caller) else None,
+                "general": _told(general[0], caller) if general and _is_told(general[0], caller) else None,
+                "withheld": any(not _is_told(row, caller) for row in [*rows, *general]),
             }
         )
 
