@@ -142,7 +142,7 @@ class Issuer:
         return self._checked(answer, {"sub": subject})
 
     def subject_of(self, token: str) -> str:
-        """Whom the issuer named in a token for this console; empty where the token is for others, or another's."""
+        """Tell whom the issuer named in a token for this console; empty for a token of others."""
         try:
             claims = jwt.decode(token, options={"verify_signature": False})
         except jwt.InvalidTokenError:

@@ -62,7 +62,7 @@ class Renewals:
         self._known: dict[str, tuple[float, Renewed]] = {}
 
     async def claim(self, name: str) -> bool:
-        """Whether this copy is the one that asks the issuer."""
+        """Have this copy ask the issuer; False where another one does."""
         return await self._cache.put_new(CLAIM.format(name), True, lifetime_s=OTHER_COPY_S) is not False
 
     async def give_up(self, name: str) -> None:
@@ -82,7 +82,7 @@ class Renewals:
         await self._cache.put_new(KEY.format(name), self._seals.seal(content, RENEWED, name), lifetime_s=KEPT_S)
 
     async def find(self, name: str) -> Renewed | None:
-        """What was given for it, here or at another copy."""
+        """Find what was given for it, here or at another copy."""
         until, known = self._known.get(name, (0.0, None))
         if known is not None and until > self._clock():
             return known
@@ -93,7 +93,7 @@ class Renewals:
         return Renewed(Session.of(content["session"]), Kept.of(content["kept"]), content["away"])
 
     async def wait_for(self, name: str) -> Renewed | None:
-        """What another copy is given, as soon as it has it."""
+        """Wait for what another copy is given."""
         for _ in range(int(OTHER_COPY_S / LOOK_AGAIN_S)):
             if found := await self.find(name):
                 return found

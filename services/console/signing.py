@@ -131,7 +131,7 @@ class Signing:
             self.forget_renewal(response)
 
     async def renewal_of(self, request: Request) -> Kept | None:
-        """What renews the session of this browser; None: nothing, or nothing any more."""
+        """Read what renews the session of this browser; None: nothing, or nothing any more."""
         word = request.cookies.get(RENEWAL_COOKIE, "")
         kept = Kept.of(self._seals.open(word, RENEWAL)) if word else None
         is_over = kept is None or self._clock() >= kept.ends or await self._ended.has(kept.session_id)

@@ -156,7 +156,7 @@ class SessionRoutes:
         return response
 
     async def _left(self, request: Request, session: Session | None, kept: Kept | None) -> Response:
-        """What is answered to who signed out; the issuer forgets the refresh token."""
+        """Answer who signed out; the issuer forgets the refresh token."""
         issuer = self._issuer
         if issuer is None:
             return RedirectResponse(f"{HOME}sign-in", 303, HEADERS)
