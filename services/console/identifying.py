@@ -1,4 +1,4 @@
-"""Signing in at an OpenID Connect issuer: the code flow with PKCE; more time there, and signing out there, too.
+"""Signs people in at an OpenID Connect issuer, by the code flow with PKCE; renews, and signs out there.
 
 OpenID Connect Core 1.0, RP-Initiated Logout 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that
 asked is sealed in a cookie of that browser. The ID token comes from the issuer itself over an encrypted connection; the
@@ -67,9 +67,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Given:
-    """What the issuer gave for a person, whom it names `subject`; `refresh_token`: empty where it gave none.
+    """What the issuer gave for a person, whom it names `subject`.
 
-    `issued_at`: of the ID token, in seconds since the epoch.
+    `refresh_token`: empty where it gave none. `issued_at`: of the ID token, in seconds since the epoch.
     """
 
     id_token: str
@@ -151,7 +151,7 @@ class Issuer:
         return str(claims.get("sub", "")) if is_ours else ""
 
     async def leaving(self, subject: str) -> str:
-        """Where a browser ends the session at the issuer, too; empty where there is no such place or it is away.
+        """Find where a browser ends the session at the issuer, too; empty: nowhere, or the issuer is away.
 
         The ID token is no hint there: the services believe it, and addresses stand in logs. The issuer may ask whoever
         comes whether they want to sign out.

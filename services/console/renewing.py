@@ -1,4 +1,4 @@
-"""Renews a session with the refresh token of the issuer, where it gave one: who works goes on without signing in again.
+"""Renews a session with the refresh token of the issuer, where it gave one.
 
 The refresh token is kept at the browser, sealed, in a cookie of its own. A session is renewed shortly before its end,
 or when somebody comes back later, until the console's own time for a session has passed since somebody signed in.
@@ -52,9 +52,9 @@ class Renewed:
 
 
 class Renewals:
-    """What was given for refresh tokens within the last minutes, by their digests: here, and in Redis for other copies.
+    """What was given for refresh tokens within the last minutes, by their digests.
 
-    While Redis is away each copy knows its own.
+    It is kept here, and in Redis for other copies. While Redis is away each copy knows its own.
     """
 
     def __init__(self, cache: Cache, seals: Seals, clock: Callable[[], float]) -> None:

@@ -85,7 +85,7 @@ class Hurrying:
         return {user: express.slots_by_class(counts[user], classes) for user in users}
 
     async def watch_deadlines(self, work: UnitOfWork) -> Looked:
-        """Work out when tasks end that are wanted by a time, and hurry those that would be late; ended ones leave."""
+        """Work out when tasks end that are wanted by a time, hurry late ones, forget ended ones."""
         period_s = self._limits.periods.deadlines_period_s
         last = await store.start_run(work.connection, "deadlines", period_s)
         if last is None:

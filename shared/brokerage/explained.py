@@ -57,7 +57,7 @@ class Stored:
         return None if code == PASSED else self._known[code].name
 
     def compared(self, place: int) -> tuple[float | str, float | str]:
-        """What was found at a place, and what was wanted: words as texts, whose numbers belong to this decision."""
+        """What was found at a place and what was wanted; of this decision's words the texts."""
         found, wanted = float(self._found[place]), float(self._wanted[place])
         check = self._known.get(int(self.codes[place]))
         return (check.text(found), check.text(wanted)) if check and check.words else (found, wanted)
@@ -67,7 +67,7 @@ class Stored:
         return self._row["weights"][place], {term: values[place] for term, values in self._row["terms"].items()}
 
     def places_that_differ(self, other: Stored) -> NDArray[np.int64]:
-        """Places with another code, other numbers or words there, and those that passed; both have the same names."""
+        """Places with another code, numbers or words there, and those that passed; names are the same."""
         pairs = ((self._found, other._found), (self._wanted, other._wanted))
         is_alike = np.all([(one == two) | (np.isnan(one) & np.isnan(two)) for one, two in pairs], axis=0)
         both = self._known.keys() & other._known.keys()

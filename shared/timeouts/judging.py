@@ -86,9 +86,9 @@ def next_end(
     rules: Sequence[TimeRule] = RULES,
     hearing: Hearing | None = None,
 ) -> NextEnd | None:
-    """Which rule comes first of those that hold now, or will when its group rested and its work may move; None: none.
+    """Which rule comes first; None: none.
 
-    Time that does not count comes on top.
+    Of those that hold now, or will when the job's group rested and its work may move. Time that does not count comes on top.
     """
     heard = hearing or Hearing(now)
     found = [

@@ -304,7 +304,7 @@ SELECT t.task_id, t.user_name, coalesce(t.vo, '') AS vo, t.split_rule, d.n_files
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(n_files), 0)::bigint AS n_files, coalesce(sum(n_files_finished), 0)::bigint AS n_finished
          FROM task_datasets
-        WHERE task_id = t.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input')
+        WHERE task_id = t.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input', 'pp_input')
            AND status <> 'removed') d
  WHERE t.gshare = :gshare AND t.progress >= :least_percent::int AND t.task_id > :after::bigint
    AND t.status IN ('scouting', 'scouted', 'running', 'pending', 'throttled')

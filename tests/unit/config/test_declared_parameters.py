@@ -113,7 +113,6 @@ def test_a_known_parameter_is_stored_with_the_type_and_application_that_are_read
         ("taskrefiner", "USER_TASKS_MESSAGE_DRIVEN_PERCENT", "5", ["is not read by this version", "for every task"]),
         ("taskrefiner", "USER_TASKS_PUSH_STATUS_CHANGES_PERCENT", "5", ["told by events at once, for every task"]),
         ("taskrefiner", "PROD_TASKS_PUSH_STATUS_CHANGES_PERCENT", "5", ["told by events at once, for every task"]),
-        ("jumbo_dog", "JUMBO_PRIO_DISABLED", "5", ["the priority of a task stays as it is", "set-priority changes it"]),
         ("zz", "qq", "5", ["zz.qq: no service reads it (new:"]),
     ],
 )
