@@ -1,4 +1,4 @@
-"""Signs people in at an OpenID Connect issuer, by the code flow with PKCE; renews, and signs out there.
+"""Signs people in at an OpenID Connect issuer by code flow with PKCE; renews, and signs out there.
 
 OpenID Connect Core 1.0, RP-Initiated Logout 1.0; RFC 6749, RFC 7636, RFC 9207. What ties an answer to the browser that
 asked is sealed in a cookie of that browser. The ID token comes from the issuer itself over an encrypted connection; the

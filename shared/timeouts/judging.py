@@ -88,7 +88,8 @@ def next_end(
 ) -> NextEnd | None:
     """Which rule comes first; None: none.
 
-    Of those that hold now, or will when the job's group rested and its work may move. Time that does not count comes on top.
+    Of those that hold now, or will when the job's group rested and its work may move. Time that does not count comes on
+    top.
     """
     heard = hearing or Hearing(now)
     found = [
