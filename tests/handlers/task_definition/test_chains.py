@@ -9,7 +9,7 @@ from services.task_definition.tasks.commanding.command import SYSTEM, Command
 from services.task_definition.tasks.policy.refine import FOLLOWED_IF_KNOWN
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
-from shared.events import TaskCompleted, TaskReady, TaskRegistered, TaskReleased
+from shared.events import TaskCommandRequested, TaskCompleted, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.commanding import command
@@ -176,7 +176,7 @@ async def test_a_user_does_not_re_open_through_two_parents_what_production_ended
     async with database.pool.acquire() as connection:
         await connection.execute("UPDATE tasks SET hold = 'ended' WHERE task_id = $1", third)
     async with database.begin(reason="test") as work:
-        commands = dict(service.work)[TaskCompleted].__self__
+        commands = dict(service.work)[TaskCommandRequested].__self__
         again = Command("incexec", second, {}, "a user's retry of its parent", by_production=False)
         assert (await commands.execute(work, again, SYSTEM)).accepted
     assert (await task_row(database, third))["status"] == "finished"

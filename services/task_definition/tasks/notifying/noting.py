@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from services.task_definition.tasks.policy.client_names import name_of
 from services.task_definition.tasks.store.notices import SQL
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCompleted
-from shared.task.stored import name_of
 
 #: how often tasks are looked for that wait for their owner, and for how long they waited then
 WAITING_EVERY_S, WAITED_S = 60.0, 3600.0
