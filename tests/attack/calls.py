@@ -409,7 +409,7 @@ def absent(victim: Victim) -> Victim:
     """The same where nothing is."""
     nothing = 987_654_321
     return Victim(
-        victim.person, victim.production, victim.pilot, victim.whose, nothing, nothing, nothing,
+        victim.person, victim.production, victim.pilot, victim.whose, nothing, nothing, nothing, nothing,
         dict.fromkeys(victim.jobs, nothing), f"{victim.dataset[:-3]}xyz", "sources.nothing.tar.gz",
         victim.sandbox_content, "nothing",
     )  # fmt: skip
