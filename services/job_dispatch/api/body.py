@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus
@@ -92,6 +93,12 @@ async def fields_of(request: PilotCall, limits: BodyLimits) -> dict[str, Any]:
         raise BadBody(f"body: {error}") from None
 
 
+@lru_cache(maxsize=16)
+def _of_reports(limits: BodyLimits) -> BodyLimits:
+    """The same limits for a body whose fields that are too large are left out; each is worked out once."""
+    return replace(limits, n_bytes=LARGEST_REPORT_BYTES)
+
+
 async def report_fields_of(request: PilotCall, limits: BodyLimits, level: int) -> tuple[dict[str, Any], bool]:
     """The fields of a body with reports, and whether it is small.
 
@@ -100,8 +107,7 @@ async def report_fields_of(request: PilotCall, limits: BodyLimits, level: int) -
     """
     limits = _sized(request, limits)
     try:
-        most = replace(limits, n_bytes=LARGEST_REPORT_BYTES)
-        raw = await _sent(request, most)
+        raw = await _sent(request, _of_reports(limits))
         if len(raw) <= SMALL_BYTES and (found := usual_object(raw, limits)) is not None:
             return found, True
         text, n_sent = without_leading_blanks(raw), len(raw)
