@@ -4,6 +4,9 @@ Consumes the news `grid.changed` and `statistics.changed`. Reads tables versions
 network_metrics, software_map, resource_types, shares, queue_statistics and queue_activity, and writes none. Network
 metrics and statistics come from Redis while it has the right version, otherwise from PostgreSQL: without Redis
 everything works.
+
+`use_of_queues` keeps nothing: it reads how much of queues is used and how long analysis waits there, from
+queue_statistics, queue_outcomes, queue_waits, jobs and tasks.
 """
 
 from shared.snapshot.known_grid import KnownGrid

@@ -123,6 +123,7 @@ async def test_the_owner_is_told_once_for_each_cause(desk: Desk, mail: MailServe
     (letter,) = mail.letters
     assert (letter["From"], letter["To"]) == ("orrery@site.org", "ada@site.org")
     assert letter["Subject"] == f"Task {task} {status}: user.ada.x"
+    assert letter["Date"].datetime.tzinfo is not None and letter["Message-ID"].endswith("@site.org>")
     text = letter.get_content()
     assert f"Your task {task} user.ada.x {says}" in text and "since 2026-03-01 12:00:00 UTC" in text
     assert "40 % of its input are processed.\nIt says: no\\nluck\n" in text.replace("\r\n", "\n")

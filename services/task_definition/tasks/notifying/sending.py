@@ -6,10 +6,12 @@ Mail that is refused or slow is told and tried three times.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from email.message import EmailMessage
+from email.utils import formatdate
 
 import aiosmtplib
 import asyncpg
@@ -33,15 +35,29 @@ GIVEN_UP = "given up"
 Send = Callable[[Letter], Awaitable[None]]
 
 
+def message_of(letter: Letter, sender: str) -> EmailMessage:
+    """Make the message of a letter. Its Message-ID is that of its content.
+
+    A letter whose sender was killed before it kept that it was sent goes again: it has the same id, so that mail
+    programs know it. Source: RFC 5322 (Date is required), RFC 3834.
+    """
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = sender, letter.to, letter.subject
+    message["Date"], message["Auto-Submitted"] = formatdate(usegmt=True), "auto-generated"
+    content = "\0".join((letter.to, letter.subject, letter.text))
+    message["Message-ID"] = (
+        f"<{hashlib.sha256(content.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2].rstrip('>')}>"
+    )
+    message.set_content(letter.text)
+    return message
+
+
 def smtp(settings: TaskDefinitionSettings) -> Send:
     """Send by the mail server of the settings. What it refuses, or does not answer in time, raises."""
     host, _, port = settings.mail_server.rpartition(":")
 
     async def send(letter: Letter) -> None:
-        message = EmailMessage()
-        message["From"], message["To"], message["Subject"] = settings.mail_from, letter.to, letter.subject
-        message["Auto-Submitted"] = "auto-generated"
-        message.set_content(letter.text)
+        message = message_of(letter, settings.mail_from)
         password = settings.mail_password.get_secret_value() if settings.mail_password is not None else None
         await aiosmtplib.send(
             message,
