@@ -32,6 +32,35 @@ async def read(database: Database, producer: httpx.AsyncClient, **rules: Any) ->
     )
 
 
+@pytest.mark.parametrize("rules", [{}, {"nFiles": 11}, {"nEventsPerFile": 400}, {"inFilePosEvtNum": True}])
+@pytest.mark.parametrize("usedup", [False, True])
+async def test_whole_datasets_and_those_with_a_filter_that_takes_all_become_the_same_units(
+    database: Database, producer: httpx.AsyncClient, rules: dict[str, Any], usedup: bool
+) -> None:
+    await change(database, "UPDATE catalogue.files SET n_events = nullif(file_id % 7, 0), guid = file_id::text")
+    await change(database, "UPDATE catalogue.files SET is_corrupted = true, lumi_block = 5 WHERE lfn = $1", lfn(4))
+    await change(database, "UPDATE catalogue.files SET lfn = 'EVNT.data.3' WHERE lfn = $1", lfn(7))
+    await change(database, "UPDATE catalogue.files SET lfn = 'EVNT.data.12' WHERE lfn = $1", lfn(9))
+    await change(database, "UPDATE catalogue.datasets SET contents_version = contents_version + 1")
+    kept = {"attributes": "usedup"} if usedup else {}
+    ways = [an_input(**kept), an_input(**kept, exclude="nothing is called so")]
+    tasks = [
+        await read(database, producer, inputs=[way], taskName=f"way.{n}", allowTaskDuplication=True, **rules)
+        for n, way in enumerate(ways)
+    ]
+    assert tasks[0] == tasks[1]
+    assert len(tasks[0]) == rules.get("nFiles", 20 if usedup else 19)
+    units = await rows_of(
+        database,
+        "SELECT count(DISTINCT task_id) AS n_tasks FROM task_files WHERE type = 'input'"
+        " GROUP BY lfn, guid, fsize, checksum, scope, status, max_attempt, max_failure, n_events, lumi_block_nr",
+    )
+    assert {row["n_tasks"] for row in units} == {2}
+    notes = await rows_of(database, "SELECT n_files, n_events, n_older FROM task_datasets WHERE type = 'input'")
+    assert notes[0] == notes[1]
+    assert (notes[0]["n_older"] or 0) == (0 if usedup else 1)
+
+
 async def test_order_input_by_events_alignment_takes_files_first_that_fill_jobs(
     database: Database, producer: httpx.AsyncClient
 ) -> None:

@@ -28,9 +28,9 @@ from shared.states.file import FileStatus
 from shared.states.task import FINAL
 
 #: files that are loaded in one transaction at most, and seconds after which it takes up no further piece
-FILES_OF_SLICE, SLICE_S = 8_000, 0.25
+FILES_OF_SLICE, SLICE_S = 16_000, 0.25
 #: files of a piece, and so many that a slice has whatever the time is: small input is read at once
-FILES_OF_PIECE, FILES_AT_LEAST = 2_000, 500
+FILES_OF_PIECE, FILES_AT_LEAST = 4_000, 500
 #: names that a piece compares; to compare so many takes as long as to load a fifth of them
 NAMES_OF_PIECE, COMPARED_LIKE_ONE_LOADED = 5_000, 5
 #: names that are compared with each other while the task's row is held

@@ -109,6 +109,17 @@ class InputWish:
         return "lost" if self.by_index and self.makes_jobs else "ready"
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all files of the dataset are wanted, one unit for each, and none is a unit yet.
+
+        Those of other wishes are chosen, cut or put in order besides.
+        """
+        is_cut = self.events_per_unit is not None or self.needs_events or self.skip_short_of is not None
+        is_chosen = self.names is not None or self.include or self.exclude or self.skip_files_used_by or self.skip_files
+        is_ordered = self.by_lumi_block or self.respect_lumi_blocks or self.aligned_to is not None
+        return self.is_new and not (is_cut or is_chosen or is_ordered or self.made_by is not None)
+
+    @property
     def compares_events(self) -> bool:
         """Whether the events of a unit are those that the catalogue has.
 

@@ -50,17 +50,17 @@ class LoadedSlice:
     """
 
     n_listed: int
-    is_cut: bool
-    n_too_many: int | None
+    after_file: int | None
     n_older: int
-    n_not_made: int
-    n_skipped: int
-    after_block: int | None
-    after_file: int
     n_units: int
     n_files: int
     n_events: int | None
-    without_events: list[int]
+    is_cut: bool = False
+    n_too_many: int | None = None
+    n_not_made: int = 0
+    n_skipped: int = 0
+    after_block: int | None = None
+    without_events: Sequence[int] = ()
 
 
 async def begin(work: UnitOfWork, task_id: int) -> None:
@@ -117,6 +117,38 @@ async def copies(work: UnitOfWork, one: DatasetReading) -> dict[str, bool]:
 
 
 async def load_slice(
+    work: UnitOfWork, one: DatasetReading, limits: Limits, where: Whereabouts, size: int
+) -> LoadedSlice:
+    """Add the next files of a dataset as units, from at most `size` files of the catalogue."""
+    if one.wanted.is_whole and where.is_here and limits.max_events is None:
+        return await _load_whole_files(work, one, limits, size)
+    return await _load_as_wished(work, one, limits, where, size)
+
+
+async def _load_whole_files(work: UnitOfWork, one: DatasetReading, limits: Limits, size: int) -> LoadedSlice:
+    wanted = one.wanted
+    row = await SQL.one(
+        work.connection,
+        "load_whole_files",
+        timeout_s=60,
+        task_id=one.task_id,
+        dataset_id=one.dataset_id,
+        catalogue_id=one.catalogue_id,
+        size=size,
+        after_file=one.after_file,
+        max_files=limits.max_files,
+        first_event=limits.first_event,
+        max_attempt=wanted.max_attempt,
+        max_failure=wanted.max_failure,
+        events_per_file=wanted.events_per_file,
+        counts_in_file=wanted.counts_in_file,
+        takes_older=wanted.takes_older,
+        here=wanted.with_copy,
+    )
+    return LoadedSlice(**dict(row), n_files=row["n_units"])
+
+
+async def _load_as_wished(
     work: UnitOfWork, one: DatasetReading, limits: Limits, where: Whereabouts, size: int
 ) -> LoadedSlice:
     wanted = one.wanted
@@ -190,7 +222,7 @@ async def compare_slice(work: UnitOfWork, one: DatasetReading, where: Whereabout
     `last`: the name where the slice ends (None: all was compared); `has_new`: the catalogue has files that the task
     has not; `n_held`: units that were gone through.
     """
-    await SQL.run(work.connection, "join_by_hash", by_hash=True)
+    await SQL.run(work.connection, "walk_by_name", begins=True)
     found = await SQL.one(
         work.connection,
         "compare_slice",
@@ -208,7 +240,7 @@ async def compare_slice(work: UnitOfWork, one: DatasetReading, where: Whereabout
         made_by=one.wanted.made_by,
         name=one.wanted.name,
     )
-    await SQL.run(work.connection, "join_by_hash", by_hash=False)
+    await SQL.run(work.connection, "walk_by_name", begins=False)
     return found
 
 

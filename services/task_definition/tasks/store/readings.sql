@@ -127,6 +127,35 @@ UPDATE dataset_readings
    SET stage = 'read', too_many = CASE WHEN dataset_id = :dataset_id THEN :too_many ELSE too_many END
  WHERE task_id = :task_id;
 
+-- name: load_whole_files
+-- The next files of a dataset of which the task has none yet and wants all, one unit for each: of attempts of one file
+-- the newest (takes_older: all), whose running event numbers follow each other. At most max_files are added.
+-- Indexes files_in_order, older_files_pkey.
+WITH listed AS MATERIALIZED (
+        SELECT f.file_id, f.lfn, f.guid, f.size_bytes, f.checksum, f.scope, f.is_corrupted, f.lumi_block,
+               coalesce(:events_per_file::bigint, f.n_events) AS n_events,
+               NOT :takes_older::boolean
+               AND (SELECT EXISTS (SELECT FROM catalogue.older_files WHERE dataset_id = :catalogue_id))
+               AND EXISTS (SELECT FROM catalogue.older_files o WHERE o.file_id = f.file_id) AS is_older
+          FROM catalogue.files f WHERE f.dataset_id = :catalogue_id AND f.file_id > :after_file::bigint
+         ORDER BY f.file_id LIMIT :size::int),
+     wanted AS NOT MATERIALIZED (
+        SELECT * FROM listed WHERE NOT is_older ORDER BY file_id LIMIT :max_files::bigint),
+     added AS (
+        INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
+                                max_failure, n_events, first_event, lumi_block_nr)
+        SELECT :dataset_id, :task_id, lfn, guid, 'input', size_bytes, checksum, scope,
+               CASE WHEN is_corrupted THEN 'broken' ELSE :here::text END, :max_attempt, :max_failure, n_events,
+               CASE WHEN :counts_in_file::boolean THEN 1
+                    ELSE :first_event::bigint - coalesce(n_events, 0)
+                         + sum(coalesce(n_events, 0)) OVER (ORDER BY file_id ROWS UNBOUNDED PRECEDING) END,
+               lumi_block
+          FROM wanted ORDER BY file_id)
+SELECT l.n_listed, l.after_file, l.n_older, w.n_units, w.n_events
+  FROM (SELECT count(*) AS n_listed, max(file_id) AS after_file, count(*) FILTER (WHERE is_older) AS n_older
+          FROM listed) l,
+       (SELECT count(*) AS n_units, sum(n_events)::bigint AS n_events FROM wanted) w;
+
 -- name: load_slice
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
 -- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block,
@@ -264,9 +293,11 @@ SELECT (SELECT count(*) FROM listed) AS n_listed,
            WHERE (:events_per_unit::bigint IS NOT NULL AND start_event IS NULL)
               OR (:needs_events::boolean AND coalesce(n_events, 0) <= 0)), '{}') AS without_events FROM added;
 
--- name: join_by_hash
--- The planner expects one name on each side of a slice, and would compare each with each.
-SELECT set_config('enable_nestloop', CASE WHEN :by_hash::boolean THEN 'off' ELSE 'on' END, true);
+-- name: walk_by_name
+-- The planner expects few names on each side of a slice: it would sort all that are left of a dataset to find the end of
+-- the slice, and compare each name with each.
+SELECT set_config(name, CASE WHEN :begins::boolean THEN 'off' ELSE 'on' END, true)
+  FROM unnest('{enable_nestloop,enable_sort,enable_bitmapscan}'::text[]) AS s (name);
 
 -- name: with_events_now
 -- Units that had no events when they were read, and of which the catalogue knows the events now. Index
