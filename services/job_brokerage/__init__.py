@@ -14,7 +14,8 @@ brokerage_decisions and waits.
 `handlers`     load, decide, commit; `loading` what is decided on
 `supposing`    what would be decided if a number were another one
 `waking`       which waiting tasks are looked at again before their time
-`store`        `statistics`: job events folded into statistics of queues, published, and audited against table jobs;
+`auditing`     statistics of queues compared with table jobs, and corrected
+`store`        `statistics`: job events folded into statistics of queues, and published;
                `slots` of a queue, as Harvester sets them; `grids`, loaded whole or not at all
 `api`          load the grid, list queues and sites, set slots, save the world, ask what if
 =============  ============================================================================================

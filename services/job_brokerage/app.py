@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from services.job_brokerage.api.grid import build_web
+from services.job_brokerage.auditing import AUDIT_EVERY_S, Auditing
 from services.job_brokerage.handlers import ChunkHandlers
 from services.job_brokerage.loading import ChunkLoading
 from services.job_brokerage.store.chunks import forget_old_decisions
 from services.job_brokerage.store.slots import FORGET_SLOTS_EVERY_S, QueueSlots
 from services.job_brokerage.store.statistics import (
-    AUDIT_EVERY_S,
     COUNT_WORKERS_EVERY_S,
     FORGET_EVERY_S,
     MEASURE_DISK_IO_EVERY_S,
@@ -56,7 +56,7 @@ def build(context: Context) -> Service:
     """Put the service together."""
     parameters, snapshot, usage = Parameters(), Snapshot(context.database, context.cache), UsageSnapshot()
     snapshot.on_changed.append(usage.mark)
-    catalogue, statistics = BuiltInCatalogue(), QueueStatistics(context.cache, context.metrics)
+    catalogue, statistics = BuiltInCatalogue(), QueueStatistics(context.cache)
     slots = QueueSlots(KnownGrid(context.cache), statistics.mark)
     wakes = WakeMetrics.of(context.metrics)
     waking = QueueWaking(context.database, snapshot, usage, parameters, statistics, wakes)
@@ -90,7 +90,7 @@ def build(context: Context) -> Service:
             Periodic("publish-statistics", PUBLISH_EVERY_S, statistics.publish, lease=False),
             Periodic("count-workers", COUNT_WORKERS_EVERY_S, statistics.count_workers),
             Periodic("measure-disk-io", MEASURE_DISK_IO_EVERY_S, statistics.measure_disk_io),
-            Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
+            Periodic("audit-statistics", AUDIT_EVERY_S, Auditing(statistics, context.metrics).audit),
             Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
             *_forgetting(statistics, slots),
         ],

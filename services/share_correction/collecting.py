@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from services.share_correction.policy.buckets import (
     OCCUPIES,
     Difference,
+    Suspect,
     UserKey,
     bucket_changes,
     bucket_end,
     confirmed_differences,
+    seen_again,
 )
 from services.share_correction.store import usage as store
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
@@ -28,6 +31,8 @@ KEEP_LONGER_S = 86_400.0
 #: and at least so long, for people who ask what was used (`orrery shares --hours`)
 HISTORY_S = 7 * 86_400.0
 COMPARE, COMPARE_EVERY_S, FORGET_EVERY_S = "usage_compared", 300.0, 3600.0
+#: running jobs that one look counts
+MOST_JOBS = 50_000
 
 
 class UsageCollection:
@@ -36,7 +41,7 @@ class UsageCollection:
     def __init__(self, grid: KnownGrid, longest_span_s: Callable[[], float]) -> None:
         self._grid = grid
         self._longest_span_s = longest_span_s
-        self._different: dict[UserKey, Difference] = {}
+        self._different: Mapping[Suspect, Difference] = {}
         self._powers: Mapping[str, float] = {}
         self._powers_of = -1
 
@@ -55,18 +60,30 @@ class UsageCollection:
             await store.fold(work.connection, changes)
 
     async def compare(self, work: UnitOfWork) -> None:
-        """Compare with the jobs that run, and correct what two looks in a row found; periodic, on one replica.
+        """Compare with what runs, and correct what two looks in a row found; periodic, on one replica.
 
-        Why: a core's benchmark may change while it runs a job, and jobs may change their share.
+        The statistics say whose jobs are counted. Why: a core's benchmark may change while it runs a job, and jobs may
+        change their share.
         """
         if await take_turn(work.connection, COMPARE, COMPARE_EVERY_S) is None:
             return
-        now = await store.differences(work.connection, await self._core_powers(work), DEFAULT_CORE_POWER_HS06)
-        wrong = confirmed_differences(self._different, now)
+        powers = await self._core_powers(work)
+        now = await store.suspects(work.connection, powers, DEFAULT_CORE_POWER_HS06)
+        asked = seen_again(self._different, now, MOST_JOBS)
+        wrong: dict[UserKey, Difference] = {}
+        if asked:
+            counted = await store.differences(work.connection, asked, powers, DEFAULT_CORE_POWER_HS06)
+            wrong = confirmed_differences(now, counted)
         if wrong:
             log.warning("usage of %d users differed from their running jobs twice and was corrected", len(wrong))
             await store.correct(work.connection, bucket_end(work.now, BUCKET_S), wrong)
-        self._different = {key: value for key, value in now.items() if key not in wrong}
+        corrected = {(gshare, vo, user_name) for gshare, vo, _, user_name in wrong}
+        work.after_commit(
+            partial(self._keep, {key: different for key, (different, _) in now.items() if key not in corrected})
+        )
+
+    def _keep(self, different: Mapping[Suspect, Difference]) -> None:
+        self._different = different
 
     async def forget(self, work: UnitOfWork) -> None:
         """Delete buckets that no slice reads any more; periodic, on one replica."""

@@ -123,18 +123,18 @@ async def pause_analysis(work: UnitOfWork, parameters: Parameters, grid: KnownGr
 
 async def _running(work: UnitOfWork, parameters: Parameters) -> list[RunningUse]:
     """What runs of accounts that may be near their caps. A cap that is not set is none, as for brokerage."""
-    least = [running_use.ENDS_BELOW * parameters.least(cap, math.inf) for cap in (USER_JOBS_CAP, USER_CORES_CAP)]
-    of_groups = [parameters.least(cap, math.inf) for cap in (GROUP_JOBS_CAP, GROUP_CORES_CAP)]
-    rows = await store.SQL.rows(
-        work.connection, "running_of_accounts", least_jobs=least[0], least_cores=least[1],
-        with_groups=min(of_groups) < math.inf,
-    )  # fmt: skip
+    caps = {
+        "least_jobs": USER_JOBS_CAP, "least_cores": USER_CORES_CAP,
+        "least_group_jobs": GROUP_JOBS_CAP, "least_group_cores": GROUP_CORES_CAP,
+    }  # fmt: skip
+    least = {name: running_use.ENDS_BELOW * parameters.least(cap, math.inf) for name, cap in caps.items()}
+    rows = await store.SQL.rows(work.connection, "running_of_accounts", **least)
     found = []
     for row in rows:
         jobs, cores = (GROUP_JOBS_CAP, GROUP_CORES_CAP) if row["working_group"] else (USER_JOBS_CAP, USER_CORES_CAP)
-        caps = {
+        own = {
             "jobs_cap": row["jobs_cap"] or int(parameters.read(jobs, vo=row["vo"])),
             "cores_cap": row["cores_cap"] or int(parameters.read(cores, vo=row["vo"])),
         }
-        found.append(RunningUse(**{**dict(row), **caps}))
+        found.append(RunningUse(**{**dict(row), **own}))
     return found

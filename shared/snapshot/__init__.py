@@ -6,7 +6,8 @@ metrics and statistics come from Redis while it has the right version, otherwise
 everything works.
 
 `use_of_queues` keeps nothing: it reads how much of queues is used and how long analysis waits there, from
-queue_statistics, queue_outcomes, queue_waits, jobs and tasks.
+queue_statistics, queue_outcomes, queue_waits, jobs and tasks. `live_queues` walks through the queues that have live
+jobs, for those who count jobs some queues at a time.
 """
 
 from shared.snapshot.known_grid import KnownGrid

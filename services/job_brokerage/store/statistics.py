@@ -1,6 +1,6 @@
-"""Statistics of queues: a fold of job events, published as absolute values, audited against the jobs.
+"""Statistics of queues: a fold of job events, published as absolute values.
 
-The fold is in PostgreSQL.
+`auditing` compares them with the jobs. The fold is in PostgreSQL.
 
 No counter in Redis is incremented: after changes the queue's whole value is written with a version. A lost Redis or
 message makes values old, never wrong.
@@ -8,44 +8,31 @@ message makes values old, never wrong.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
-
-from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from services.job_brokerage.policy.folding import (
     OUTCOMES,
     Change,
-    Drift,
-    StatisticsKey,
     changes_of,
     changes_of_shares,
-    confirmed_drift,
     outcomes_of,
-    seen_again,
     signs_of_life,
 )
 from shared.brokerage.load import Activity
 from shared.cache import Cache
 from shared.db.queries import Queries
-from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import JobsEvent, JobsGenerated, JobsReordered, JobsStarted, StatisticsChanged
+from shared.snapshot.live_queues import QueueWalk
 from shared.snapshot.reader import activity_to_json, statistics_key
 
 SQL = Queries.beside(__file__)
-log = logging.getLogger(__name__)
 
 PUBLISH_EVERY_S = 0.5  # who waits for room at a queue waits for this
 PUBLISHED_TIMES = 3
 COUNT_WORKERS_EVERY_S = 30.0
-AUDIT, AUDIT_EVERY_S = "queue_statistics_audit", 180.0
-# Corrected rows that a warning names.
-MOST_TOLD = 10
-# Longer ago than this, a period was left out.
-AUDIT_VALID_S = 1.5 * AUDIT_EVERY_S
 MEASURE_DISK_IO_EVERY_S = 60.0
 FORGET_EVERY_S = 3600.0
 HISTORY_DAYS = 4
@@ -80,21 +67,12 @@ class QueueStatistics:
     Each is published three times within a second: the first may come before the fold's own commit, or be rolled back.
     """
 
-    def __init__(self, cache: Cache, metrics: CollectorRegistry) -> None:
+    def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._changed: dict[str, int] = {}
         self._chunks: dict[int, int] = {}
         self._vos = VosOfTasks()
-        self._drift_before: dict[StatisticsKey, Drift] = {}
-        self._audited_at: datetime | None = None
-        self._drift = Gauge(
-            "orrery_queue_statistics_drift_jobs",
-            "Jobs by which the statistics differ from table jobs",
-            registry=metrics,
-        )
-        self._corrected = Counter(
-            "orrery_queue_statistics_corrected_jobs", "Jobs by which audits corrected the statistics", registry=metrics
-        )
+        self._measured = QueueWalk()
 
     async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
         """Fold one event about jobs, or several in one; the inbox sees to it that each is folded once."""
@@ -104,7 +82,7 @@ class QueueStatistics:
             await SQL.run(work.connection, "fold_waits", job_ids=list(event.job_ids))
         # last, because every event about jobs changes these rows: they are held for the shortest time
         await self._note_life(work, event)
-        await self._add(work, changes)
+        await self.add(work, changes)
         self.mark(move.queue for move in event.moves)
         if isinstance(event, JobsGenerated) and event.moves:  # the sweep names jobs again, without what is counted
             self._chunks[event.chunk_id] = PUBLISHED_TIMES
@@ -113,7 +91,7 @@ class QueueStatistics:
     async def on_jobs_reordered(self, event: JobsReordered, work: UnitOfWork) -> None:
         """Count jobs that wait in another share there."""
         vos = await self._vos.of(work, (one.task_id for one in event.share_moves))
-        await self._add(work, changes_of_shares(event.share_moves, vos))
+        await self.add(work, changes_of_shares(event.share_moves, vos))
         self.mark(move.queue for move in event.share_moves)
 
     async def publish(self, work: UnitOfWork) -> None:
@@ -128,50 +106,23 @@ class QueueStatistics:
         self._changed = {queue: times - 1 for queue, times in self._changed.items() if times > 1}
         self._chunks = {chunk_id: times - 1 for chunk_id, times in self._chunks.items() if times > 1}
 
-    async def audit(self, work: UnitOfWork) -> None:
-        """Compare with table jobs and correct what audits found again and again; periodic, on one replica.
-
-        The difference is exported.
-        """
-        before = await self._last_audit(work)
-        now = seen_again(before, {_key(row): _drift(row) for row in await SQL.rows(work.connection, "drift")})
-        confirmed = confirmed_drift(before, now)
-        self._drift.set(sum(abs(one.n_jobs) for one in now.values()))
-        await self._add(work, confirmed)
-        self.mark(change.key[0] for change in confirmed)
-        self._corrected.inc(sum(abs(change.n_jobs) for change in confirmed))
-        if confirmed:
-            log.warning(
-                "queue statistics: %d rows differed from table jobs in audit after audit and were corrected: %s",
-                len(confirmed),
-                "; ".join(f"{'/'.join(one.key)} {one.n_jobs:+d} jobs" for one in confirmed[:MOST_TOLD]),
-            )
-        done = {change.key for change in confirmed}
-        self._audited_at = work.now
-        self._drift_before = {key: value for key, value in now.items() if key not in done}
-
-    async def _last_audit(self, work: UnitOfWork) -> dict[StatisticsKey, Drift]:
-        """Read what this replica found a period ago.
-
-        Nothing if another audited since, or nobody did for longer.
-
-        Two differences that happen to be alike, far apart, may be two events on their way.
-        """
-        turn = await take_turn(work.connection, AUDIT, 0.0)
-        last_at = turn.previous_at if turn else None
-        if last_at is None or last_at != self._audited_at or work.now - last_at > timedelta(seconds=AUDIT_VALID_S):
-            return {}
-        return self._drift_before
-
     async def count_workers(self, work: UnitOfWork) -> None:
         """Count workers of each queue, as their last reports have them; periodic, on one replica."""
         changed = [row["queue"] for row in await SQL.rows(work.connection, "count_workers")]
         changed += [row["queue"] for row in await SQL.rows(work.connection, "forget_workers")]
         self.mark(changed)
 
-    async def measure_disk_io(self, work: UnitOfWork) -> None:
-        """Measure mean disk IO of each queue's running jobs; periodic, on one replica."""
-        self.mark([row["queue"] for row in await SQL.rows(work.connection, "measure_disk_io")])
+    async def measure_disk_io(self, work: UnitOfWork) -> bool:
+        """Measure mean disk IO of the next queues' running jobs; whether some are left.
+
+        Periodic, on one replica.
+        """
+        next_ = await self._measured.next(work)
+        rows = await SQL.rows(
+            work.connection, "measure_disk_io", queues=next_.queues, after=next_.after, upto=next_.upto
+        )
+        self.mark([row["queue"] for row in rows])
+        return next_.more
 
     async def forget_old(self, work: UnitOfWork) -> None:
         """Delete history older than brokerage looks back; periodic, on one replica."""
@@ -181,7 +132,8 @@ class QueueStatistics:
         """Note that these queues are to be published."""
         self._changed.update(dict.fromkeys(queues, PUBLISHED_TIMES))
 
-    async def _add(self, work: UnitOfWork, changes: Sequence[Change]) -> None:
+    async def add(self, work: UnitOfWork, changes: Sequence[Change]) -> None:
+        """Add these to their rows."""
         if not changes:
             return
         keys = [list(column) for column in zip(*(change.key for change in changes), strict=True)]
@@ -236,11 +188,3 @@ class QueueStatistics:
             statistics_key(queue): {"jobs": jobs[queue], "activity": activity_to_json(activity[queue])}
             for queue in queues
         }
-
-
-def _key(row: Any) -> StatisticsKey:
-    return row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"], row["vo"]
-
-
-def _drift(row: Any) -> Drift:
-    return Drift(row["n_jobs"], row["n_cores"], row["version"])

@@ -77,21 +77,23 @@ SELECT unnest(:queues::text[]), :version
 ON CONFLICT (queue) DO UPDATE SET statistics_version = excluded.statistics_version;
 
 -- name: measure_disk_io
--- Mean disk IO for each core over the running jobs of a queue, by what their tasks state or scouts measured.
+-- Mean disk IO for each core over the running jobs of these queues, by what their tasks state or scouts measured; of
+-- queues between them by name none runs. LIMIT keeps the look-up of each task at one index entry. Index jobs_live.
 WITH measured AS (
     SELECT j.queue, sum(j.n_jobs * t.disk_io) / sum(j.n_cores) AS mean_kb_s
     FROM (SELECT queue, task_id, count(*) AS n_jobs, sum(core_count)::float8 AS n_cores
-          FROM jobs WHERE status = 'running' GROUP BY queue, task_id) j
-    JOIN tasks t USING (task_id)
-    WHERE t.disk_io IS NOT NULL
+          FROM jobs WHERE status = 'running' AND queue = ANY(:queues::text[]) GROUP BY queue, task_id) j
+    CROSS JOIN LATERAL (SELECT disk_io FROM tasks WHERE task_id = j.task_id AND disk_io IS NOT NULL LIMIT 1) t
     GROUP BY j.queue)
 UPDATE queue_activity a SET mean_disk_io_kb_s_per_core = m.mean_kb_s
-FROM (SELECT q.queue, measured.mean_kb_s FROM queue_activity q LEFT JOIN measured USING (queue)) m
+FROM (SELECT q.queue, measured.mean_kb_s FROM queue_activity q LEFT JOIN measured USING (queue)
+      WHERE q.queue > :after::text AND (:upto::text IS NULL OR q.queue <= :upto)) m
 WHERE a.queue = m.queue AND a.mean_disk_io_kb_s_per_core IS DISTINCT FROM m.mean_kb_s
 RETURNING a.queue;
 
 -- name: drift
--- What table jobs says that the statistics do not, row by row.
+-- What table jobs says of these queues that the statistics do not, row by row. LIMIT keeps the look-up of each task at one index
+-- entry. Indexes jobs_live, queue_statistics_pkey.
 SELECT coalesce(j.queue, s.queue) AS queue, coalesce(j.resource_type, s.resource_type) AS resource_type,
        coalesce(j.gshare, s.gshare) AS gshare, coalesce(j.user_name, s.user_name) AS user_name,
        coalesce(j.status, s.status) AS status, coalesce(j.vo, s.vo) AS vo,
@@ -101,11 +103,12 @@ FROM (SELECT c.queue, c.resource_type, c.gshare, c.user_name, c.status, coalesce
              sum(c.n_jobs)::bigint AS n_jobs, sum(c.n_cores)::bigint AS n_cores
       FROM (SELECT task_id, queue, resource_type, gshare, user_name, status, count(*) AS n_jobs,
                    sum(core_count)::bigint AS n_cores
-            FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
+            FROM jobs WHERE queue = ANY(:queues::text[]) AND status NOT IN ('finished', 'failed', 'closed', 'cancelled')
             GROUP BY task_id, queue, resource_type, gshare, user_name, status) c
-      LEFT JOIN tasks t USING (task_id)
+      LEFT JOIN LATERAL (SELECT vo FROM tasks WHERE task_id = c.task_id LIMIT 1) t ON true
       GROUP BY c.queue, c.resource_type, c.gshare, c.user_name, c.status, coalesce(t.vo, '')) j
-FULL JOIN queue_statistics s USING (queue, resource_type, gshare, user_name, status, vo)
+FULL JOIN (SELECT * FROM queue_statistics WHERE queue = ANY(:queues::text[])) s
+     USING (queue, resource_type, gshare, user_name, status, vo)
 WHERE coalesce(j.n_jobs, 0) <> coalesce(s.n_jobs, 0) OR coalesce(j.n_cores, 0) <> coalesce(s.n_cores, 0);
 
 -- name: count_workers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.identity import Identity
@@ -32,6 +33,7 @@ from shared.order.ranking import Ranks
 from shared.order.share_order import ShareOrder
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
+from shared.snapshot.live_queues import QueueWalk
 
 NO_JOBS_KEPT_S, NODES_KEPT_S = 86_400.0, 2_592_000.0
 SAID_KEPT_S = 3600.0
@@ -68,6 +70,8 @@ class Upkeep:
         self._grid = grid
         self._identity = identity
         self._replicas: Sequence[str] = ()
+        self._walk = QueueWalk()
+        self._above_mean: dict[str, int] = {}
 
     async def recheck(self, work: UnitOfWork) -> None:
         """Look at lost picks, 1 to 2 s later; at task queues and limits of sites, where they are due."""
@@ -108,20 +112,30 @@ class Upkeep:
         await self.activity.read_queues(work.connection)
         await self._task_queues.read_grid(work.connection)
 
-    async def read_mean_memory(self, work: UnitOfWork) -> None:
+    async def read_mean_memory(self, work: UnitOfWork) -> bool:
         """Find push queues whose jobs have more memory for each core than their limit, on average.
 
-        They get jobs within the limit only, until the mean is below it again (PanDA: mean memory limit).
+        They get jobs within the limit only, until the mean is below it again (PanDA: mean memory limit). One slice
+        looks at some queues; whether more are left.
         """
         queues = (await self._grid.grid(work.connection)).queues.values()
         limits = {
             one.name: one.mean_rss_mb for one in queues if one.mean_rss_mb > 0 and one.workflow.startswith("push")
         }
-        found: dict[str, int] = {}
-        if limits and not self._parameters.read(IGNORE_MEANRSS):
-            rows = await SQL.rows(work.connection, "mean_memory_of_queues", queues=list(limits))
-            found = {row["queue"]: limits[row["queue"]] for row in rows if row["mean_mb"] > limits[row["queue"]]}
-        self._windows.shapes.above_mean = found
+        if not limits or self._parameters.read(IGNORE_MEANRSS):
+            self._windows.shapes.above_mean = {}
+            return False
+        next_ = await self._walk.next(work)
+        limited = [queue for queue in next_.queues if queue in limits]
+        rows = await SQL.rows(work.connection, "mean_memory_of_queues", queues=limited) if limited else []
+        above = {row["queue"]: limits[row["queue"]] for row in rows if row["mean_mb"] > limits[row["queue"]]}
+        work.after_commit(partial(self._found, {**(self._above_mean if next_.after else {}), **above}, next_.more))
+        return next_.more
+
+    def _found(self, above_mean: dict[str, int], more: bool) -> None:
+        self._above_mean = above_mean
+        if not more:
+            self._windows.shapes.above_mean = above_mean
 
     def heard_of_corrections(self) -> None:
         """Order task queues again within a second: factors have changed."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.policy.priority_balance import QueueUse, Raise, balanced
@@ -13,6 +14,7 @@ from services.job_dispatch.policy.user_caps import Account
 from services.job_dispatch.store.user_caps import SQL
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.batches import batches
+from shared.snapshot.live_queues import QueueWalk
 
 log = logging.getLogger(__name__)
 
@@ -34,31 +36,52 @@ class _Raised:
 
 
 class Balancing:
-    """One replica at a time looks at all accounts."""
+    """One replica at a time looks at all accounts, queue by queue."""
 
     def __init__(self, reordering: Reordering, *, most: int = MOST_JOBS, size: int = SLICE) -> None:
         self._reordering = reordering
         self._most, self._size = most, size
+        self._walk = QueueWalk()
+        self._uses: Sequence[QueueUse] = ()
         self._left: deque[_Raised] = deque()
 
     async def look(self, work: UnitOfWork) -> bool:
         """Raise whom the policy names, account by account and queue by queue, each as a whole, in slices.
 
-        Whether the next slice follows at once. The most urgent jobs come first, so that their order stays in between.
+        Whether the next slice follows at once. What the accounts use is counted in slices before. The most urgent jobs
+        come first, so that their order stays in between.
         """
         if not self._left:
-            self._left.extend(await self._chosen(work))
-        if self._left:
-            slice_ = self._left.popleft()
-            await work.because(slice_.reason)
-            await self._reordering.raise_jobs(work, slice_.priorities, slice_.by)
-        return bool(self._left)
+            return await self._count(work)
+        slice_ = self._left[0]
+        await work.because(slice_.reason)
+        await self._reordering.raise_jobs(work, slice_.priorities, slice_.by)
+        work.after_commit(self._raised)
+        return len(self._left) > 1
 
-    async def _chosen(self, work: UnitOfWork) -> list[_Raised]:
+    def _raised(self) -> None:
+        self._left.popleft()
+
+    async def _count(self, work: UnitOfWork) -> bool:
+        """Count what accounts use at the next queues; after the last, choose whom to raise."""
+        next_ = await self._walk.next(work)
+        rows = await SQL.rows(
+            work.connection, "use_of_queues", timeout_s=60, ended_within_h=ENDED_WITHIN_H, queues=next_.queues,
+            after=next_.after, upto=next_.upto,
+        )  # fmt: skip
+        uses = [*(self._uses if next_.after else ()), *(_use(*row) for row in rows)]
+        chosen = [] if next_.more else await self._chosen(work, uses)
+        work.after_commit(partial(self._keep, uses if next_.more else (), chosen))
+        return next_.more or bool(chosen)
+
+    def _keep(self, uses: Sequence[QueueUse], chosen: Sequence[_Raised]) -> None:
+        self._uses = uses
+        self._left.extend(chosen)
+
+    async def _chosen(self, work: UnitOfWork, uses: Sequence[QueueUse]) -> list[_Raised]:
         """Slices of all that are raised by one look."""
-        rows = await SQL.rows(work.connection, "use_of_queues", timeout_s=60, ended_within_h=ENDED_WITHIN_H)
         left, found = self._most, list[_Raised]()
-        for one in balanced([_use(*row) for row in rows]):
+        for one in balanced(uses):
             if one.use.n_waiting > left and left < self._most:
                 continue
             left -= one.use.n_waiting

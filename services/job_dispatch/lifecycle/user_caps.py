@@ -18,7 +18,7 @@ from services.job_dispatch.policy.user_caps import (
 )
 from services.job_dispatch.store import jobs as store
 from services.job_dispatch.store.user_caps import SQL
-from shared.brokerage.limits import USER_CORES_CAP, USER_JOBS_CAP
+from shared.brokerage.limits import GROUP_CORES_CAP, GROUP_JOBS_CAP, USER_CORES_CAP, USER_JOBS_CAP
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.job import JobStatus
@@ -64,6 +64,8 @@ class UserCaps:
             "use_of_accounts",
             least_jobs=least(USER_JOBS_CAP, DEFAULT_CAP),
             least_cores=least(USER_CORES_CAP, DEFAULT_CAP),
+            least_group_jobs=least(GROUP_JOBS_CAP, DEFAULT_CAP),
+            least_group_cores=least(GROUP_CORES_CAP, DEFAULT_CAP),
         )
         found: deque[tuple[Account, str | None, HoldBack]] = deque()
         for vo, user_name, working_group, *counts, cap_jobs, cap_cores in rows:

@@ -54,7 +54,7 @@ SELECT st.gshare,
 
 -- name: mean_memory_of_queues
 -- MB for each core that jobs of these queues have on average: those that run, or those that pilots were given, whichever
--- is more. No index leads to them: all live jobs are read, and only where a push queue has a limit.
+-- is more. Index jobs_live.
 SELECT j.queue,
        greatest(sum(s.ram_mb) FILTER (WHERE j.status = 'running')::float8
                 / sum(greatest(j.core_count, 1)) FILTER (WHERE j.status = 'running'),

@@ -1,16 +1,22 @@
 -- name: use_of_accounts
--- Analysis jobs of users who run more than so many or have throttled ones, and of all working groups, by VO. Users are
--- found in the statistics, which count all their jobs; indexes tasks_user, tasks_of_live_group, jobs_task.
-WITH busy AS (
-    SELECT user_name, vo FROM queue_statistics
-     WHERE status IN ('running', 'throttled')
-     GROUP BY user_name, vo
-    HAVING sum(n_jobs) FILTER (WHERE status = 'running') > :least_jobs
-        OR sum(n_cores) FILTER (WHERE status = 'running') > :least_cores
-        OR sum(n_jobs) FILTER (WHERE status = 'throttled') > 0
+-- Analysis jobs of users, and of working groups, who may run more than so many or have throttled ones, by VO. They are
+-- found in the statistics, which count all jobs of a user, and so at least those of the group. Indexes tasks_of_live_users,
+-- tasks_of_live_group, jobs_task.
+WITH use AS MATERIALIZED (
+    SELECT user_name, vo, coalesce(sum(n_jobs) FILTER (WHERE status = 'running'), 0) AS running_jobs,
+           coalesce(sum(n_cores) FILTER (WHERE status = 'running'), 0) AS running_cores,
+           coalesce(sum(n_jobs) FILTER (WHERE status = 'throttled'), 0) AS throttled_jobs
+      FROM queue_statistics WHERE status IN ('running', 'throttled') GROUP BY user_name, vo
+), busy AS (
+    SELECT user_name, vo FROM use
+     WHERE running_jobs > :least_jobs OR running_cores > :least_cores OR throttled_jobs > 0
         -- caps of their own may be lower than those that hold for everybody
         OR user_name IN (SELECT capped.user_name FROM users capped
                           WHERE capped.cap_running_jobs IS NOT NULL OR capped.cap_running_cores IS NOT NULL)
+), busy_groups AS (
+    SELECT m.working_group, m.vo FROM orrery_members_of_live_groups() m JOIN use USING (user_name, vo)
+     GROUP BY m.working_group, m.vo
+    HAVING sum(running_jobs) > :least_group_jobs OR sum(running_cores) > :least_group_cores OR sum(throttled_jobs) > 0
 ), owned AS (
     SELECT t.task_id, t.vo, t.user_name, '' AS working_group, t.status
       FROM busy u JOIN tasks t ON t.user_name = u.user_name AND coalesce(t.vo, '') = u.vo
@@ -18,7 +24,8 @@ WITH busy AS (
        AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
        AND orrery_is_analysis(t.task_type, t.prod_source_label)
     UNION ALL
-    SELECT t.task_id, t.vo, '', t.working_group, t.status FROM tasks t
+    SELECT t.task_id, t.vo, '', t.working_group, t.status
+      FROM busy_groups g JOIN tasks t ON t.working_group = g.working_group AND coalesce(t.vo, '') = g.vo
      WHERE t.working_group <> '' AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
        AND orrery_is_analysis(t.task_type, t.prod_source_label)
 )
@@ -47,20 +54,25 @@ SELECT j.job_id FROM tasks t JOIN jobs j ON j.task_id = t.task_id AND j.status =
  LIMIT :most::int FOR SHARE OF t SKIP LOCKED;
 
 -- name: use_of_queues
--- Analysis jobs by VO, user or working group, and queue: those that run or ended within some hours, those that wait, the
--- best priority among these, and what the user is granted beyond others. Builds and merges have priorities of their own.
+-- Analysis jobs at these queues by VO, user or working group, and queue: those that run or ended within some hours, those
+-- that wait, the best priority among these, and what the user is granted beyond others; of queues between them by name
+-- those that ended. Builds and merges have priorities of their own. LIMIT keeps the
+-- look-up of each task at one index entry. Indexes jobs_live, queue_outcomes_queue.
 WITH counted AS (
     SELECT task_id, queue, count(*) FILTER (WHERE status = 'running') AS n_used,
            count(*) FILTER (WHERE status = 'activated' AND job_type = 'normal') AS n_waiting,
            max(current_priority) FILTER (WHERE status = 'activated' AND job_type = 'normal') AS best
-      FROM jobs WHERE status IN ('running', 'activated') GROUP BY task_id, queue
+      FROM jobs WHERE queue = ANY(:queues::text[]) AND status IN ('running', 'activated') GROUP BY task_id, queue
     UNION ALL
     SELECT task_id, queue, sum(n_finished + n_failed), 0, NULL FROM queue_outcomes
-     WHERE hour > orrery_now() - make_interval(hours => :ended_within_h) GROUP BY task_id, queue
+     WHERE hour > orrery_now() - make_interval(hours => :ended_within_h)
+       AND queue > :after::text AND (:upto::text IS NULL OR queue <= :upto) GROUP BY task_id, queue
 ), owned AS (
     SELECT t.vo, CASE WHEN coalesce(t.working_group, '') = '' THEN t.user_name ELSE '' END AS user_name,
            coalesce(t.working_group, '') AS working_group, c.queue, c.n_used, c.n_waiting, c.best
-      FROM counted c JOIN tasks t USING (task_id) WHERE orrery_is_analysis(t.task_type, t.prod_source_label)
+      FROM counted c CROSS JOIN LATERAL (
+           SELECT vo, user_name, working_group FROM tasks
+            WHERE task_id = c.task_id AND orrery_is_analysis(task_type, prod_source_label) LIMIT 1) t
 )
 SELECT o.vo, o.user_name, o.working_group, o.queue, sum(o.n_used)::bigint AS n_used,
        sum(o.n_waiting)::bigint AS n_waiting, coalesce(max(o.best), 0) AS best, coalesce(max(u.quota), 0) AS quota

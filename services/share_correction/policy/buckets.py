@@ -86,15 +86,45 @@ def bucket_changes(
 
 #: share, VO, working group, user
 UserKey = tuple[str, str, str, str]
+#: share, VO, user
+Suspect = tuple[str, str, str]
 #: cores and HS06 by which the level of use differs from what runs
 Difference = tuple[int, float]
 
 
-def confirmed_differences(
-    before: Mapping[UserKey, Difference], now: Mapping[UserKey, Difference]
-) -> dict[UserKey, Difference]:
-    """Differences that two looks in a row found alike.
+def seen_again(
+    before: Mapping[Suspect, Difference], now: Mapping[Suspect, tuple[Difference, int]], most_jobs: int
+) -> list[Suspect]:
+    """Whom two looks in a row found to differ alike, those who run least first.
+
+    At most so many jobs of theirs, or one user.
 
     One that was found once may be an event on its way: correcting it would count that event twice.
     """
-    return {key: value for key, value in sorted(now.items()) if before.get(key) == value}
+    found, n_all = list[Suspect](), 0
+    alike = [(n_jobs, key) for key, (difference, n_jobs) in now.items() if before.get(key) == difference]
+    for n_jobs, key in sorted(alike):
+        n_all += max(0, n_jobs)
+        if found and n_all > most_jobs:
+            break
+        found.append(key)
+    return found
+
+
+def confirmed_differences(
+    suspects: Mapping[Suspect, tuple[Difference, int]], counted: Mapping[UserKey, Difference]
+) -> dict[UserKey, Difference]:
+    """Differences of users of which the jobs themselves say what the statistics do.
+
+    No event is on its way between the two then.
+    """
+    sums: dict[Suspect, list[float]] = defaultdict(lambda: [0, 0.0])
+    for (gshare, vo, _, user_name), (cores, hs06) in counted.items():
+        of_user = sums[gshare, vo, user_name]
+        of_user[0] += cores
+        of_user[1] += hs06
+    alike = {
+        key for key, (cores, hs06) in sums.items()
+        if cores == suspects[key][0][0] and abs(hs06 - suspects[key][0][1]) < 0.5
+    }  # fmt: skip
+    return {key: value for key, value in sorted(counted.items()) if (key[0], key[1], key[3]) in alike}

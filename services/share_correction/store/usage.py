@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import asyncpg
 
-from services.share_correction.policy.buckets import BucketChange, Difference, UserKey
+from services.share_correction.policy.buckets import BucketChange, Difference, Suspect, UserKey
 from services.share_correction.policy.slices import UsageRow
 from shared.db.queries import Queries
 
@@ -37,13 +37,36 @@ async def usage(connection: asyncpg.Connection, spans_s: Sequence[float], width_
     return [UsageRow(**dict(row)) for row in rows]
 
 
-async def differences(
+async def suspects(
     connection: asyncpg.Connection, core_powers_hs06: Mapping[str, float], usual_hs06: float
+) -> dict[Suspect, tuple[Difference, int]]:
+    """Read by how much levels of use differ from the statistics, and how many jobs of theirs run."""
+    rows = await SQL.rows(
+        connection,
+        "usage_suspects",
+        queues=list(core_powers_hs06),
+        core_powers_hs06=list(core_powers_hs06.values()),
+        usual_hs06=usual_hs06,
+    )
+    return {
+        (row["gshare"], row["vo"], row["user_name"]): ((row["cores"], round(row["hs06"], 3)), row["n_jobs"])
+        for row in rows
+    }
+
+
+async def differences(
+    connection: asyncpg.Connection,
+    asked: Collection[Suspect],
+    core_powers_hs06: Mapping[str, float],
+    usual_hs06: float,
 ) -> dict[UserKey, Difference]:
-    """Read by how much what runs now differs from the levels of use."""
+    """Read by how much what runs now of these users differs from the levels of use."""
     rows = await SQL.rows(
         connection,
         "usage_differences",
+        gshares=[gshare for gshare, _, _ in asked],
+        vos=[vo for _, vo, _ in asked],
+        user_names=[user_name for _, _, user_name in asked],
         queues=list(core_powers_hs06),
         core_powers_hs06=list(core_powers_hs06.values()),
         usual_hs06=usual_hs06,

@@ -32,20 +32,43 @@ SELECT s.span_s, c.gshare, c.vo, c.working_group, c.user_name,
   FROM span s CROSS JOIN changed c
  GROUP BY 1, 2, 3, 4, 5;
 
+-- name: usage_suspects
+-- Users whose level of use differs from what the statistics say runs, by how much, and how many jobs of theirs run.
+SELECT gshare, vo, user_name, sum(cores)::bigint AS cores, sum(hs06)::float8 AS hs06, sum(n_jobs)::bigint AS n_jobs
+  FROM (SELECT s.gshare, s.vo, s.user_name, s.n_cores AS cores,
+               s.n_cores * coalesce(q.core_power_hs06, :usual_hs06::float8) AS hs06, s.n_jobs
+          FROM queue_statistics s
+          LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06)
+                 ON q.queue = s.queue
+         WHERE s.status = 'running'
+        UNION ALL
+        SELECT gshare, vo, user_name, -cores, -hs06, 0 FROM usage_levels
+        UNION ALL
+        SELECT gshare, vo, user_name, -sum(cores), -sum(hs06), 0 FROM usage_buckets GROUP BY 1, 2, 3) use
+ GROUP BY 1, 2, 3
+HAVING sum(cores) <> 0 OR abs(sum(hs06)) > 0.5;
+
 -- name: usage_differences
--- By how much what runs now differs from the level of use, row by row.
+-- By how much what runs now of these users differs from the level of use, row by row. Indexes tasks_of_live_users,
+-- jobs_task.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(:gshares::text[], :vos::text[], :user_names::text[]) AS a (gshare, vo, user_name))
 SELECT gshare, vo, working_group, user_name, sum(cores)::bigint AS cores, sum(hs06)::float8 AS hs06
-  FROM (SELECT j.gshare, coalesce(t.vo, '') AS vo, coalesce(t.working_group, '') AS working_group, j.user_name,
+  FROM (SELECT a.gshare, a.vo, coalesce(t.working_group, '') AS working_group, a.user_name,
                sum(j.core_count) AS cores, sum(j.core_count * coalesce(q.core_power_hs06, :usual_hs06::float8)) AS hs06
-          FROM jobs j
-          LEFT JOIN tasks t USING (task_id)
+          FROM asked a
+          JOIN tasks t ON t.user_name = a.user_name AND coalesce(t.vo, '') = a.vo
+           AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+          JOIN jobs j ON j.task_id = t.task_id AND j.status = 'running' AND j.gshare = a.gshare
           LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06)
                  ON q.queue = j.queue
-         WHERE j.status = 'running' GROUP BY 1, 2, 3, 4
+         GROUP BY 1, 2, 3, 4
         UNION ALL
-        SELECT gshare, vo, working_group, user_name, -cores, -hs06 FROM usage_levels
+        SELECT gshare, vo, working_group, user_name, -cores, -hs06
+          FROM usage_levels JOIN asked USING (gshare, vo, user_name)
         UNION ALL
-        SELECT gshare, vo, working_group, user_name, -sum(cores), -sum(hs06) FROM usage_buckets GROUP BY 1, 2, 3, 4) use
+        SELECT gshare, vo, working_group, user_name, -sum(cores), -sum(hs06)
+          FROM usage_buckets JOIN asked USING (gshare, vo, user_name) GROUP BY 1, 2, 3, 4) use
  GROUP BY 1, 2, 3, 4
 HAVING sum(cores) <> 0 OR abs(sum(hs06)) > 0.5;
 

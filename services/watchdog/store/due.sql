@@ -403,14 +403,21 @@ SELECT t.user_name, coalesce(t.vo, '') AS vo, array_agg(DISTINCT t.task_id) AS t
  GROUP BY t.user_name, coalesce(t.vo, '');
 
 -- name: running_of_accounts
--- Running analysis jobs of users who run more than so many or have caps of their own, and of working groups where those
--- have caps, with their live tasks. Users are found in the statistics. Indexes tasks_of_live_users, tasks_of_live_group,
--- jobs_task.
-WITH busy AS (
-    SELECT user_name, vo FROM queue_statistics WHERE status = 'running' GROUP BY user_name, vo
-    HAVING sum(n_jobs) >= :least_jobs::float8 OR sum(n_cores) >= :least_cores::float8
+-- Running analysis jobs of users and working groups who may run more than so many, or have caps of their own, with their
+-- live tasks. They are found in the statistics, which count all jobs of a user, and so at least those of the group.
+-- Indexes tasks_of_live_users, tasks_of_live_group, jobs_task.
+WITH use AS MATERIALIZED (
+    SELECT user_name, vo, sum(n_jobs) AS n_jobs, sum(n_cores) AS n_cores
+      FROM queue_statistics WHERE status = 'running' GROUP BY user_name, vo
+), busy AS (
+    SELECT user_name, vo FROM use
+     WHERE n_jobs >= :least_jobs::float8 OR n_cores >= :least_cores::float8
         OR user_name IN (SELECT capped.user_name FROM users capped
                           WHERE capped.cap_running_jobs IS NOT NULL OR capped.cap_running_cores IS NOT NULL)
+), busy_groups AS (
+    SELECT m.working_group, m.vo FROM orrery_members_of_live_groups() m JOIN use USING (user_name, vo)
+     GROUP BY m.working_group, m.vo
+    HAVING sum(n_jobs) >= :least_group_jobs::float8 OR sum(n_cores) >= :least_group_cores::float8
 ), owned AS (
     SELECT t.task_id, coalesce(t.vo, '') AS vo, t.user_name, '' AS working_group
       FROM busy u JOIN tasks t ON t.user_name = u.user_name AND coalesce(t.vo, '') = u.vo
@@ -418,9 +425,9 @@ WITH busy AS (
        AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
        AND orrery_is_analysis(t.task_type, t.prod_source_label)
     UNION ALL
-    SELECT t.task_id, coalesce(t.vo, ''), '', t.working_group FROM tasks t
-     WHERE :with_groups::boolean AND t.working_group <> ''
-       AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+    SELECT t.task_id, g.vo, '', t.working_group
+      FROM busy_groups g JOIN tasks t ON t.working_group = g.working_group AND coalesce(t.vo, '') = g.vo
+     WHERE t.working_group <> '' AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
        AND orrery_is_analysis(t.task_type, t.prod_source_label)
 )
 SELECT o.vo, o.user_name, o.working_group, sum(j.n_jobs)::bigint AS n_jobs, sum(j.n_cores)::bigint AS n_cores,

@@ -90,6 +90,8 @@ CREATE INDEX jobs_order_key ON jobs (order_key_id, status) WHERE order_key_id <>
 CREATE INDEX jobs_running_with_order_key ON jobs (queue, order_key_id)
     WHERE order_key_id <> 0 AND status IN ('sent', 'starting', 'running');
 CREATE INDEX jobs_task ON jobs (task_id, status);
+-- live jobs of a queue: they are counted queue by queue, never all at once
+CREATE INDEX jobs_live ON jobs (queue, status) WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled');
 -- scout jobs of a task are counted again and again while it is scouting; there are few of them
 CREATE INDEX jobs_scouts ON jobs (task_id) WHERE job_type = 'scout';
 -- analysis that was made together for a queue: it is sent elsewhere together

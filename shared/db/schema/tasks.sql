@@ -158,7 +158,7 @@ CREATE INDEX tasks_locked ON tasks (locked_time) WHERE locked_by IS NOT NULL;
 CREATE INDEX tasks_nucleus ON tasks (nucleus) WHERE nucleus IS NOT NULL
     AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
 -- Who counts the jobs of a working group asks its live tasks only: a group has had many more.
-CREATE INDEX tasks_of_live_group ON tasks (working_group)
+CREATE INDEX tasks_of_live_group ON tasks (working_group, coalesce(vo, ''), user_name)
     WHERE working_group <> '' AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
 CREATE INDEX tasks_of_live_users ON tasks (user_name, vo)
     WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
@@ -182,6 +182,23 @@ CREATE INDEX tasks_event_service ON tasks (task_id)
     WHERE event_service = 1 AND status IN ('ready', 'pending', 'scouting', 'scouted', 'running', 'throttled');
 CREATE INDEX tasks_co_jumbo_retry ON tasks (co_jumbo_retry_at)
     WHERE co_jumbo_retry_at IS NOT NULL AND status IN ('ready', 'scouting', 'running');
+
+-- Who works for which working group now: each is looked up once, however many tasks they have. Index tasks_of_live_group.
+CREATE FUNCTION orrery_members_of_live_groups() RETURNS TABLE (working_group text, vo text, user_name text)
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE member (working_group, vo, user_name) AS (
+        (SELECT t.working_group::text, coalesce(t.vo, '')::text, t.user_name::text FROM tasks t
+          WHERE t.working_group <> '' AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+          ORDER BY t.working_group, coalesce(t.vo, ''), t.user_name LIMIT 1)
+        UNION ALL
+        SELECT n.working_group, n.vo, n.user_name FROM member m CROSS JOIN LATERAL (
+            SELECT t.working_group::text, coalesce(t.vo, '')::text AS vo, t.user_name::text FROM tasks t
+             WHERE t.working_group <> '' AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+               AND (t.working_group, coalesce(t.vo, ''), t.user_name) > (m.working_group, m.vo, m.user_name)
+             ORDER BY t.working_group, coalesce(t.vo, ''), t.user_name LIMIT 1) n)
+    SELECT * FROM member
+$$;
+
 
 CREATE TRIGGER tasks_transitions AFTER UPDATE ON tasks
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION check_and_log_tasks();

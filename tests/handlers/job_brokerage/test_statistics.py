@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
+from services.job_brokerage.auditing import Auditing
 from services.job_brokerage.store.statistics import PUBLISHED_TIMES, QueueStatistics
 from shared.cache import NullCache, RedisCache
 from shared.db import Database
@@ -32,7 +33,12 @@ def move(from_status: str | None, to_status: str, n_jobs: int, queue: str = "Q_A
 
 @pytest.fixture
 def statistics() -> QueueStatistics:
-    return QueueStatistics(NullCache(), CollectorRegistry())
+    return QueueStatistics(NullCache())
+
+
+@pytest.fixture
+def auditing(statistics: QueueStatistics) -> Auditing:
+    return Auditing(statistics, CollectorRegistry())
 
 
 async def fold(database: Database, statistics: QueueStatistics, event) -> None:
@@ -94,7 +100,7 @@ async def test_signs_of_life_outcomes_and_waits_are_collected(database, statisti
 
 async def test_changed_queues_are_published_as_absolute_values_and_announced(database, cache: RedisCache) -> None:
     await load_grid(database)
-    statistics, snapshot = QueueStatistics(cache, CollectorRegistry()), Snapshot(database, cache)
+    statistics, snapshot = QueueStatistics(cache), Snapshot(database, cache)
     await snapshot.check()
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
     for _ in range(PUBLISHED_TIMES):
@@ -123,7 +129,7 @@ async def test_without_redis_the_snapshot_reads_the_statistics_from_postgresql(d
 
 async def test_what_redis_has_had_for_too_long_is_read_from_postgresql(database, cache: RedisCache) -> None:
     await load_grid(database)
-    statistics, reader = QueueStatistics(cache, CollectorRegistry()), GridReader(cache)
+    statistics, reader = QueueStatistics(cache), GridReader(cache)
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
     async with database.begin(reason="test") as work:
         await statistics.publish(work)
@@ -148,36 +154,39 @@ async def test_a_lost_announcement_is_made_good_by_the_version(database, statist
     assert snapshot.world.load["activated"].sum() == 4
 
 
-async def test_an_audit_corrects_what_two_audits_in_a_row_find_different(database, statistics) -> None:
+async def test_an_audit_corrects_what_two_audits_in_a_row_find_different(database, statistics, auditing) -> None:
     async with database.read() as connection:
         for _ in range(3):
             await rows.job(connection, 7, queue="Q_ALPHA", status="activated")
         await rows.job(connection, 7, queue="Q_ALPHA", status="finished")
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "running", 2),)))
     for expected in ({("Q_ALPHA", "running"): 2}, {("Q_ALPHA", "activated"): 3}):
-        async with database.begin(reason="test") as work:
-            await statistics.audit(work)
+        await audit(database, auditing)
         assert await counts(database) == expected
 
 
-async def test_an_event_on_its_way_during_an_audit_is_not_counted_twice(database, statistics) -> None:
+async def test_an_event_on_its_way_during_an_audit_is_not_counted_twice(database, statistics, auditing) -> None:
     async with database.read() as connection:
         await rows.job(connection, 7, queue="Q_ALPHA", status="activated")
-    async with database.begin(reason="test") as work:
-        await statistics.audit(work)
+    await audit(database, auditing)
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 1),)))
-    async with database.begin(reason="test") as work:
-        await statistics.audit(work)
+    await audit(database, auditing)
     assert await counts(database) == {("Q_ALPHA", "activated"): 1}
 
 
-async def audit(database: Database, statistics: QueueStatistics, minutes_later: float = 0) -> None:
-    async with database.begin(reason="test") as work:
-        later = await work.connection.fetchval(
-            "SELECT set_config('orrery.now', (now() + $1)::text, true)::timestamptz", timedelta(minutes=minutes_later)
-        )
-        work.now = later
-        await statistics.audit(work)
+async def audit(database: Database, auditing: Auditing, minutes_later: float = 0) -> int:
+    """One round; in how many slices."""
+    n_slices, more = 0, True
+    while more:
+        async with database.begin(reason="test") as work:
+            later = await work.connection.fetchval(
+                "SELECT set_config('orrery.now', (now() + $1)::text, true)::timestamptz",
+                timedelta(minutes=minutes_later),
+            )
+            work.now = later
+            more = await auditing.audit(work)
+            n_slices += 1
+    return n_slices
 
 
 async def an_event_is_on_its_way(database: Database) -> None:
@@ -190,39 +199,71 @@ async def its_event_comes(database: Database, statistics: QueueStatistics) -> No
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 1),)))
 
 
-async def test_what_a_replica_found_before_another_audited_confirms_nothing(database, statistics) -> None:
-    other = QueueStatistics(NullCache(), CollectorRegistry())
+async def test_what_a_replica_found_before_another_audited_confirms_nothing(database, statistics, auditing) -> None:
+    other = Auditing(QueueStatistics(NullCache()), CollectorRegistry())
     await an_event_is_on_its_way(database)
-    await audit(database, statistics)
-    await its_event_comes(database, other)
+    await audit(database, auditing)
+    await its_event_comes(database, statistics)
     await audit(database, other, minutes_later=3)  # the lease has moved
     await an_event_is_on_its_way(database)
-    await audit(database, statistics, minutes_later=6)  # and is back
+    await audit(database, auditing, minutes_later=6)  # and is back
     assert await counts(database) == {("Q_ALPHA", "activated"): 1}
-    await its_event_comes(database, other)
-    await audit(database, statistics, minutes_later=9)
+    await its_event_comes(database, statistics)
+    await audit(database, auditing, minutes_later=9)
     assert await counts(database) == {("Q_ALPHA", "activated"): 2}
 
 
-async def test_what_was_found_more_than_a_period_ago_confirms_nothing(database, statistics) -> None:
+async def test_what_was_found_more_than_a_period_ago_confirms_nothing(database, statistics, auditing) -> None:
     await an_event_is_on_its_way(database)
-    await audit(database, statistics)
+    await audit(database, auditing)
     await its_event_comes(database, statistics)
     await an_event_is_on_its_way(database)
-    await audit(database, statistics, minutes_later=7)
+    await audit(database, auditing, minutes_later=7)
     assert await counts(database) == {("Q_ALPHA", "activated"): 1}
-    await audit(database, statistics, minutes_later=10)
+    await audit(database, auditing, minutes_later=10)
     assert await counts(database) == {("Q_ALPHA", "activated"): 2}, "it is not an event on its way after all"
 
 
-async def test_two_events_on_their_way_in_two_audits_of_a_busy_row_are_not_counted_twice(database, statistics) -> None:
+async def test_two_events_on_their_way_in_two_audits_of_a_busy_row_are_not_counted_twice(
+    database, statistics, auditing
+) -> None:
     await an_event_is_on_its_way(database)
-    await audit(database, statistics)
+    await audit(database, auditing)
     await its_event_comes(database, statistics)
     await an_event_is_on_its_way(database)
-    await audit(database, statistics, minutes_later=3)
+    await audit(database, auditing, minutes_later=3)
     await its_event_comes(database, statistics)
     assert await counts(database) == {("Q_ALPHA", "activated"): 2}
+
+
+async def test_an_audit_goes_queue_by_queue_and_corrects_what_two_rounds_find_different(database, statistics) -> None:
+    queues = [f"Q{number}" for number in range(7)]
+    async with database.read() as connection:
+        for queue in queues[:6]:
+            await rows.job(connection, 7, queue=queue, status="running")
+        await rows.job(connection, 7, queue=None, status="waiting", job_type="jumbo")
+    for queue in (*queues[4:], "ZZ"):  # Q4 and Q5 are right, Q6 and ZZ have no jobs
+        await fold(database, statistics, JobsStarted(moves=(move("sent", "running", 1, queue),)))
+    metrics = CollectorRegistry()
+    auditing = Auditing(statistics, metrics, most_jobs=1)
+    assert [await audit(database, auditing) for _ in range(3)] == [4, 4, 6], "Q0 to Q3 have no statistics at first"
+    running = {queue: n for (queue, status), n in (await counts(database)).items() if status == "running"}
+    assert running == dict.fromkeys(queues[:6], 1)
+    assert metrics.get_sample_value("orrery_queue_statistics_drift_jobs") == 0
+
+
+async def test_what_an_audit_found_in_a_transaction_that_was_rolled_back_confirms_nothing(
+    database, statistics, auditing
+) -> None:
+    await an_event_is_on_its_way(database)
+    with pytest.raises(ZeroDivisionError):
+        async with database.begin(reason="test") as work:
+            await auditing.audit(work)
+            raise ZeroDivisionError
+    await audit(database, auditing)
+    assert await counts(database) == {}
+    await audit(database, auditing)
+    assert await counts(database) == {("Q_ALPHA", "activated"): 1}
 
 
 async def test_workers_are_counted_and_forgotten(database, statistics) -> None:
@@ -266,7 +307,7 @@ async def test_history_is_forgotten_after_four_days(database, statistics) -> Non
 
 
 async def test_replicas_that_fold_the_same_rows_at_once_neither_deadlock_nor_lose_anything(database) -> None:
-    replicas = [QueueStatistics(NullCache(), CollectorRegistry()) for _ in range(4)]
+    replicas = [QueueStatistics(NullCache()) for _ in range(4)]
     names = ["Q_ALPHA", "Q_BETA", "Q_GAMMA"]
 
     async def fold_many(replica: QueueStatistics, number: int) -> None:

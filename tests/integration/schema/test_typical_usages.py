@@ -172,6 +172,10 @@ SELECT n % 2000, 'job', 'p', 1, 1, 'none', '{}', '{}', '{}', '{}', '{}', '{}', '
 INSERT INTO transfers (task_id, job_id, direction, activity, destination_storage, n_files, n_bytes, status, due_at)
 SELECT n, n, 'input', 'a', 's', 1, 1, CASE WHEN n % 100 = 0 THEN 'active' ELSE 'done' END, orrery_now()
   FROM generate_series(1, 20000) n;
+INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)
+SELECT queue, resource_type, gshare, user_name, status, count(*), sum(core_count) FROM jobs
+ WHERE status <> 'finished' GROUP BY 1, 2, 3, 4, 5;
+INSERT INTO queue_activity (queue) SELECT DISTINCT queue FROM jobs;
 ANALYZE;
 """
 
@@ -255,7 +259,10 @@ async def test_the_checks_of_one_task_do_not_read_big_tables_whole(populated: as
 
 
 async def rows_read(connection: asyncpg.Connection, statement: str, arguments: tuple[object, ...]) -> int:
-    """How many rows the scans of a statement looked at, those that it left out too; nothing is changed."""
+    """How many rows the scans of a statement looked at, those that it left out too, but for the few of statistics.
+
+    Nothing is changed.
+    """
     transaction = connection.transaction()
     await transaction.start()
     try:
@@ -265,7 +272,8 @@ async def rows_read(connection: asyncpg.Connection, statement: str, arguments: t
 
     def of(node: dict[str, Any]) -> int:
         below = sum(map(of, node.get("Plans", [])))
-        if not node["Node Type"].endswith("Scan") or node["Node Type"] in ("CTE Scan", "Function Scan"):
+        of_rows = "Relation Name" in node and node["Relation Name"] not in ("queue_statistics", "queue_activity")
+        if not of_rows or not node["Node Type"].endswith("Scan"):
             return below
         removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck"))
         return below + (node["Actual Rows"] + removed) * node["Actual Loops"]
@@ -322,3 +330,47 @@ async def test_of_groups_that_wait_the_jobs_of_their_tasks_are_read_alone(popula
     for name in ("moves_of_groups", "jobs_of_groups"):
         n_rows = await rows_read(populated, DUE.text(name), tuple(map(given.get, DUE.parameters(name))))
         assert n_rows <= 3 * 2 * 20, f"{name} reads {n_rows} rows of two tasks with 20 jobs each"
+
+
+async def test_who_counts_jobs_reads_those_of_some_queues_at_a_time(populated: asyncpg.Connection) -> None:
+    """A queue has 1 000 jobs, 900 of which are live and 100 run."""
+    from services.job_brokerage.store.statistics import SQL as STATISTICS
+    from services.job_dispatch.store.upkeep import SQL as UPKEEP
+    from services.job_dispatch.store.user_caps import SQL as CAPS
+    from shared.snapshot.live_queues import SQL as QUEUES
+
+    given = {"queues": ["Q3", "Q30"], "after": "Q29", "upto": "Q3", "most": 2, "ended_within_h": 24}
+    most = {"drift": 2 * 900, "measure_disk_io": 2 * 100, "mean_memory_of_queues": 2 * 110, "use_of_queues": 2 * 900}
+    asked = [(STATISTICS, "drift"), (STATISTICS, "measure_disk_io"), (UPKEEP, "mean_memory_of_queues")]
+    asked += [(CAPS, "use_of_queues"), (QUEUES, "next_queues")]
+    wrong = {}
+    for sql, name in asked:
+        arguments = tuple(map(given.get, sql.parameters(name)))
+        used = await indexes_used(populated, sql.text(name), arguments)
+        n_rows = await rows_read(populated, sql.text(name), arguments)
+        # each job, its statistics, and tasks by key
+        if "seq:jobs" in used or "jobs_live" not in used or n_rows > 3 * most.get(name, 10) + 100:
+            wrong[name] = (n_rows, sorted(used))
+    assert wrong == {}
+
+
+async def test_who_counts_jobs_of_accounts_reads_those_that_may_run_too_many_alone(
+    populated: asyncpg.Connection,
+) -> None:
+    from services.job_dispatch.store.user_caps import SQL as CAPS
+    from services.share_correction.store.usage import SQL as USAGE
+    from services.watchdog.store.due import SQL as DUE
+
+    given = {
+        "least_jobs": 10**6, "least_cores": 10**6, "least_group_jobs": 10**6, "least_group_cores": 10**6,
+        "gshares": ["MC"], "vos": ["demo"], "user_names": ["user5"], "queues": [], "core_powers_hs06": [],
+        "usual_hs06": 10.0,
+    }  # fmt: skip
+    n_members = await populated.fetchval("SELECT count(*) FROM orrery_members_of_live_groups()")
+    asked = [(CAPS, "use_of_accounts"), (DUE, "running_of_accounts")]
+    asked += [(USAGE, "usage_suspects"), (USAGE, "usage_differences")]
+    found = {
+        name: await rows_read(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))
+        for sql, name in asked
+    }
+    assert {name: n_rows for name, n_rows in found.items() if n_rows > n_members + 20} == {}

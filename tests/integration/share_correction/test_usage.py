@@ -167,10 +167,21 @@ async def test_use_over_time_is_told_in_buckets_whether_anything_is_corrected_or
     assert [round(row["hs06_s"]) for row in later] == [40 * 3600, 40 * 600]
 
 
+async def counted(connection, user_name: str, n_cores: int) -> None:
+    """A running job of a user, as the statistics have it."""
+    await rows.insert(
+        connection, "queue_statistics",
+        {"queue": "Q", "resource_type": "SCORE", "gshare": "MC", "user_name": user_name, "status": "running", "vo": "",
+         "n_jobs": 1, "n_cores": n_cores},
+    )  # fmt: skip
+
+
 async def test_what_runs_corrects_usage_after_two_looks(stage: Stage) -> None:
     async with stage.databases[0].read() as connection:
         await rows.job(connection, 7, status="running", gshare="MC", user_name="ann", core_count=4)
         await rows.job(connection, 7, status="activated", gshare="MC", user_name="ann", core_count=4)
+        await rows.task(connection, task_id=7, user_name="ann", vo=None, status="running")
+        await counted(connection, "ann", n_cores=4)
     await stage.deliver(0, change(0, 0, "sent", "running", cores=2))  # its job does not run any more
     for minutes in (5, 10):
         stage.clock[0] = START + timedelta(minutes=minutes)
@@ -186,3 +197,34 @@ async def test_what_runs_corrects_usage_after_two_looks(stage: Stage) -> None:
             "SELECT user_name, sum(cores)::int FROM usage_buckets GROUP BY 1 HAVING sum(cores) <> 0"
         )
     assert [tuple(row) for row in levels] == [("ann", 4)]
+
+
+async def test_of_whom_the_statistics_are_wrong_usage_is_not_corrected(stage: Stage) -> None:
+    """The jobs themselves say what runs; the statistics only say whose are counted."""
+    async with stage.databases[0].read() as connection:
+        await rows.task(connection, task_id=7, user_name="user0", vo=None, status="running")
+        await rows.job(connection, 7, status="running", gshare="MC", user_name="user0", core_count=2)
+        await counted(connection, "user0", n_cores=6)
+    await stage.deliver(0, change(0, 0, "sent", "running", cores=2))
+    for minutes in (5, 10, 15):
+        stage.clock[0] = START + timedelta(minutes=minutes)
+        await stage.run("compare")
+    assert await stage.used(DAY_S) == {("MC", "", "", "user0"): 2 * 900 * 10.0}
+
+
+async def test_a_difference_goes_to_the_working_group_whose_jobs_differ(stage: Stage) -> None:
+    async with stage.databases[0].read() as connection:
+        for task_id, group, cores in ((7, "A", 2), (8, "B", 4)):
+            await rows.task(
+                connection, task_id=task_id, user_name="user0", vo=None, working_group=group, status="running"
+            )
+            await rows.job(connection, task_id, status="running", gshare="MC", user_name="user0", core_count=cores)
+        await counted(connection, "user0", n_cores=6)
+    await stage.deliver(0, change(0, 0, "sent", "running", cores=2))
+    for minutes in (5, 10):
+        stage.clock[0] = START + timedelta(minutes=minutes)
+        await stage.run("compare")
+    stage.clock[0] = START + timedelta(minutes=20)
+    assert await stage.used(DAY_S) == {
+        ("MC", "", "A", "user0"): 2 * 1200 * 10.0, ("MC", "", "B", "user0"): 4 * 600 * 10.0,
+    }  # fmt: skip

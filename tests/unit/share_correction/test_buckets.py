@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.share_correction.policy.buckets import BucketChange, bucket_changes, bucket_end, confirmed_differences
+from services.share_correction.policy.buckets import (
+    BucketChange,
+    bucket_changes,
+    bucket_end,
+    confirmed_differences,
+    seen_again,
+)
 from services.share_correction.policy.slices import UsageRow, usage_of
 from services.share_correction.policy.virtual_organisations import parts_by_vo
 from shared.events.jobs import JobMove
@@ -92,10 +98,25 @@ def test_usage_is_what_ran_whatever_the_order_of_the_events(
     assert used(found, at(since_s), at(now_s)) == pytest.approx(wanted)
 
 
-def test_a_difference_is_corrected_when_two_looks_found_it_alike() -> None:
-    one, two, three = ("MC", "", "", "ann"), ("MC", "", "", "bob"), ("MC", "", "", "cid")
-    before = {one: (8, 80.0), two: (1, 10.0)}
-    assert confirmed_differences(before, {one: (8, 80.0), two: (2, 20.0), three: (1, 10.0)}) == {one: (8, 80.0)}
+def test_users_are_counted_when_two_looks_found_them_to_differ_alike_the_smallest_first() -> None:
+    one, two, three, four = (("MC", "", name) for name in ("ann", "bob", "cid", "dan"))
+    before = {one: (8, 80.0), two: (1, 10.0), four: (3, 30.0)}
+    now = {one: ((8, 80.0), 90), two: ((2, 20.0), 1), three: ((1, 10.0), 1), four: ((3, 30.0), 20)}
+    assert seen_again(before, now, most_jobs=110) == [four, one]
+    assert seen_again(before, now, most_jobs=100) == [four]
+    assert seen_again({one: (8, 80.0)}, now, most_jobs=10) == [one], "one alone is never too much"
+
+
+def test_a_difference_is_corrected_when_the_jobs_say_what_the_statistics_do() -> None:
+    suspects = {("MC", "", "ann"): ((8, 80.0), 9), ("MC", "", "bob"): ((2, 20.0), 1)}
+    counted = {
+        ("MC", "", "A", "ann"): (10, 100.0),
+        ("MC", "", "B", "ann"): (-2, -20.0),
+        ("MC", "", "", "bob"): (1, 10.0),
+    }
+    assert confirmed_differences(suspects, counted) == {
+        ("MC", "", "A", "ann"): (10, 100.0), ("MC", "", "B", "ann"): (-2, -20.0),
+    }  # fmt: skip
 
 
 def test_usage_is_summed_by_what_is_asked_for() -> None:
