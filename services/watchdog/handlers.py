@@ -47,6 +47,8 @@ class Watchdog:
         #: kinds of this round of the sweep that were not looked at yet, and those that were and have more
         self._kinds: deque[sweeps.Sweep] = deque()
         self._kinds_left: deque[sweeps.Sweep] = deque()
+        #: up to which task each kind has gone through those that have no time
+        self._walked: dict[str, int] = {}
 
     async def watch_tasks(self, work: UnitOfWork) -> Looked:
         """Let pending tasks go on or exhaust them, look again at tasks that asked."""
@@ -183,9 +185,12 @@ class Watchdog:
         age_s = self._limits.age_s(kind.age)
         before = work.now - timedelta(seconds=age_s)
         if kind.by_time:
-            rows, more = await sweep_store.due_lately(
-                work.connection, kind.kind, before=before, age_s=age_s, most=kind.most, overlap=OVERLAP
-            )
+            found = await sweep_store.due_lately(
+                work.connection, kind.kind, before=before, age_s=age_s, most=kind.most, overlap=OVERLAP,
+                after=self._walked.get(kind.kind, 0),
+            )  # fmt: skip
+            rows, more = found.rows, found.more
+            work.after_commit(partial(self._walked.update, {kind.kind: found.upto}))
         else:
             rows = await sweep_store.due_for_sweep(
                 work.connection, kind.kind, before=before, age_s=age_s, most=kind.most

@@ -20,7 +20,7 @@ COMPONENT = "watchdog"
 #: labels that tasks carry
 _LABELS = ("managed", "user", "panda", "prod_test", "ptest", "rc_test", "test")
 
-SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 35.0, "s", "until work whose state did not change is announced again")
+SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 30.0, "s", "until work whose state did not change is announced again")
 WAIT_FOR_PICKED_S = Parameter(COMPONENT, "WAIT_FOR_PICKED_S", 1800.0, "s", "until a chunk that rests is taken back")
 WAIT_FOR_ACHIEVED_S = Parameter(COMPONENT, "WAIT_FOR_ACHIEVED_S", 3600.0, "s", "until a task at its goal is finished")
 WAIT_FOR_PAUSED_S = Parameter(

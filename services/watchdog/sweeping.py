@@ -203,7 +203,7 @@ SWEEPS: tuple[Sweep, ...] = (
     Sweep("half_defined_tasks", _idle),
     Sweep("assigning_tasks", _assigning),
     Sweep("ready_tasks", _ready),
-    Sweep("idle_tasks", _idle),
+    Sweep("idle_tasks", _idle, by_time=True),
     Sweep("offered_chunks", _offered),
     Sweep("stale_chunks", _stale, WAIT_FOR_PICKED_S),
     Sweep("defined_jobs", _defined),

@@ -34,13 +34,13 @@ SELECT new_job_id, coalesce(origin_job_id, old_job_id) AS origin FROM job_retry_
  WHERE new_job_id = ANY(:ids::bigint[]);
 
 -- name: archive_jobs
--- Counted jobs move to the archive; scouts stay while they are judged. Index jobs_archivable.
+-- Counted jobs move to the archive; scouts stay while they are judged. Index jobs_applied.
 WITH old AS MATERIALIZED (
     SELECT j.job_id FROM jobs j
      WHERE j.results_applied_at < :before AND j.status IN ('finished', 'failed', 'closed', 'cancelled')
        AND NOT (j.job_type = 'scout' AND EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id
                   AND (t.status = 'scouting' OR t.old_status = 'scouting')))
-     ORDER BY j.job_id LIMIT :count FOR UPDATE OF j SKIP LOCKED),
+     ORDER BY j.results_applied_at, j.job_id LIMIT :count FOR UPDATE OF j SKIP LOCKED),
 gone AS (DELETE FROM jobs j USING old o WHERE j.job_id = o.job_id
          RETURNING j.job_id, j.task_id, j.chunk_id, j.shape_id, j.current_priority, j.core_count, j.attempt_number,
                    j.status, j.queue, j.resource_type, j.gshare, j.user_name, j.prod_source_label, j.job_type,

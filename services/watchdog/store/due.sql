@@ -260,7 +260,7 @@ RETURNING task_id, status;
 
 -- name: forget_waiting
 -- A task that had jobs made of a chunk since it first waited starts to wait anew. Begins with the chunks that ended since
--- the last look. Index chunks_used.
+-- the last look. Index chunks_ended.
 UPDATE tasks t SET frozen_time = NULL
   FROM (SELECT task_id, max(ended_at) AS ended_at FROM chunks
          WHERE status = 'used' AND n_jobs > 0 AND ended_at > :since::timestamptz GROUP BY task_id) c

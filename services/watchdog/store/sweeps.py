@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,6 +25,8 @@ SELECT f.*, CASE WHEN m.swept_at >= f.since THEN m.times + 1 ELSE 1 END AS times
  ORDER BY f.since, f.entity_id
  LIMIT $3
 """
+#: tasks that one round looks at whatever moved
+TASKS_OF_A_WALK = 200
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,25 +37,48 @@ async def due_for_sweep(
     return await _due(connection, kind, [before], age_s, most)
 
 
+@dataclass(frozen=True)
+class Lately:
+    """Rows that are due, and whether more may follow.
+
+    `upto`: the last task of those that are looked at whatever moved.
+    """
+
+    rows: list[asyncpg.Record]
+    more: bool
+    upto: int
+
+
 async def due_lately(
-    connection: asyncpg.Connection, kind: str, *, before: datetime, age_s: float, most: int, overlap: timedelta
-) -> tuple[list[asyncpg.Record], bool]:
+    connection: asyncpg.Connection,
+    kind: str,
+    *,
+    before: datetime,
+    age_s: float,
+    most: int,
+    overlap: timedelta,
+    after: int = 0,
+) -> Lately:
     """Find rows that came into their condition since the last sweep, and those that were stuck.
 
-    As due_for_sweep; and whether more may follow. Rows that were stuck and went on are forgotten: they would be looked
-    at again each time.
+    As due_for_sweep. Rows that were stuck and went on are forgotten: they would be looked at again each time. A kind
+    that asks for it gets the next tasks `after` one, too.
     """
     until: datetime | None = await SQL.value(connection, "swept_until", kind=kind)
     since = EVER if until is None else min(until, before) - overlap
     marked = await SQL.rows(connection, "marks_due", kind=kind, age_s=float(age_s), most=most)
     given: dict[str, Any] = {"before": before, "since": since, "marked": [row["entity_id"] for row in marked]}
-    found = await _due(connection, kind, [given[name] for name in SQL.parameters(kind)], age_s, most)
+    wanted = SQL.parameters(kind)
+    if "upto" in wanted:
+        upto = await SQL.value(connection, "upto_task", after=after, most=TASKS_OF_A_WALK)
+        given |= {"after": after, "upto": upto or 0}
+    found = await _due(connection, kind, [given[name] for name in wanted], age_s, most)
     if len(found) >= most:
-        return found, True
+        return Lately(found, True, after)
     went_on = set(given["marked"]) - {row["entity_id"] for row in found}
     await SQL.run(connection, "forget_marks_of", kind=kind, entity_ids=sorted(went_on))
     await SQL.run(connection, "note_swept_until", kind=kind, before=before)
-    return found, len(marked) >= most
+    return Lately(found, len(marked) >= most, given.get("upto", 0))
 
 
 async def _due(

@@ -24,10 +24,28 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
    AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered');
 
 -- name: idle_tasks
--- Open input and no chunk on its way; or nothing on its way at all (pre-merge jobs wait, they do not work). LIMIT keeps
--- each look-up at one index entry per task, where EXISTS would be turned into a scan of all jobs.
+-- Open input and no chunk on its way; or nothing on its way at all (pre-merge jobs wait, they do not work). Asked are tasks
+-- of which something moved until now: their state, a chunk, a job that was counted; those that were idle; and the next ones
+-- by id, as what else moves has no time. LIMIT keeps each look-up at one index entry, where EXISTS would be turned into a
+-- scan of all jobs. Indexes tasks_changed, chunks_ended, jobs_applied, tasks_at_work.
+WITH asked AS MATERIALIZED (
+    SELECT task_id FROM tasks WHERE state_change_time >= :since AND state_change_time < :before
+       AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
+    UNION
+    SELECT task_id FROM chunks WHERE status <> 'offered' AND ended_at >= :since AND ended_at < :before
+    UNION
+    SELECT task_id FROM jobs WHERE results_applied_at >= :since AND results_applied_at < :before
+    UNION
+    SELECT unnest(:marked::bigint[])
+    UNION
+    SELECT task_id FROM tasks WHERE task_id > :after::bigint AND task_id <= :upto::bigint
+       AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
+)
 SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS since, t.task_id, t.status
-  FROM tasks t
+  FROM asked a
+  CROSS JOIN LATERAL (SELECT * FROM tasks
+                       WHERE task_id = a.task_id AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
+                         AND retry_at IS NULL LIMIT 1) t
   LEFT JOIN LATERAL (SELECT greatest(c.offered_at, c.ended_at) AS moved_at FROM chunks c
                       WHERE c.task_id = t.task_id ORDER BY c.chunk_id DESC LIMIT 1) last ON true
   LEFT JOIN LATERAL (SELECT c.chunk_id FROM chunks c
@@ -39,11 +57,16 @@ SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS s
   LEFT JOIN LATERAL (SELECT j.job_id FROM jobs j
                       WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL AND j.status <> 'merging'
                       LIMIT 1) job ON true
- WHERE t.status IN ('scouting', 'running', 'topreprocess', 'preprocessing') AND t.retry_at IS NULL
-   AND chunk.chunk_id IS NULL
-   AND greatest(t.state_change_time, last.moved_at) < :before
+ WHERE chunk.chunk_id IS NULL AND greatest(t.state_change_time, last.moved_at) < :before
    AND (input.dataset_id IS NOT NULL
         OR job.job_id IS NULL AND NOT EXISTS (SELECT FROM chunks h WHERE h.task_id = t.task_id AND h.retry_at > orrery_now()));
+
+-- name: upto_task
+-- The last of the next tasks that have jobs; NULL: there are no more. Index tasks_at_work.
+SELECT max(task_id) FROM (
+    SELECT task_id FROM tasks WHERE task_id > :after::bigint
+       AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
+     ORDER BY task_id LIMIT :most) next;
 
 -- name: prepared_tasks
 -- Tasks whose end was not decided.
@@ -166,7 +189,7 @@ HAVING bool_and(x.status IN ('done', 'failed')) AND max(x.completed_at) < :befor
 
 -- name: tasks_at_goal
 -- Running tasks that have as much as their owner wanted, by the count that decides their final status. Events are summed
--- up only where those in use could be enough.
+-- up only where those in use could be enough. Index tasks_with_goal.
 SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, w.wanted, c.n_files_finished, c.n_files
   FROM tasks t
   CROSS JOIN LATERAL (

@@ -34,7 +34,7 @@ CREATE TABLE chunks (
     reason text                                -- why it was returned
 );
 CREATE INDEX chunks_open ON chunks (offered_at) WHERE status = 'offered';
-CREATE INDEX chunks_used ON chunks (ended_at) WHERE status = 'used';
+CREATE INDEX chunks_ended ON chunks (ended_at) WHERE status <> 'offered';
 CREATE INDEX chunks_task ON chunks (task_id, status);
 CREATE INDEX chunks_latest ON chunks (task_id, chunk_id DESC);
 CREATE INDEX chunks_held ON chunks (task_id, retry_at) WHERE retry_at IS NOT NULL;

@@ -100,7 +100,8 @@ CREATE INDEX jobs_without_queue ON jobs (task_id) WHERE queue IS NULL AND status
 CREATE INDEX jobs_work_queue ON jobs (work_queue_id, status) WHERE work_queue_id IS NOT NULL;
 CREATE INDEX jobs_unapplied ON jobs (task_id)
     WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed', 'cancelled');
-CREATE INDEX jobs_archivable ON jobs (job_id) WHERE results_applied_at IS NOT NULL;
+-- jobs that were counted: whose task may be idle now, and who leaves for the archive
+CREATE INDEX jobs_applied ON jobs (results_applied_at) WHERE results_applied_at IS NOT NULL;
 -- whom time-out rules are asked about now
 CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL;
 -- states that should pass by themselves; no claim and no running job enters one

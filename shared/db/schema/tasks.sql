@@ -177,6 +177,11 @@ CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority)
 -- Tasks of a share that are nearly done: they may get another share.
 CREATE INDEX tasks_progress ON tasks (gshare, progress)
     WHERE status IN ('scouting', 'scouted', 'running', 'pending', 'throttled');
+-- Tasks that have jobs, in the order in which the sweep goes through them.
+CREATE INDEX tasks_at_work ON tasks (task_id) WHERE status IN ('scouting', 'running', 'topreprocess', 'preprocessing');
+-- Tasks that end when they have as much as their owner wanted.
+CREATE INDEX tasks_with_goal ON tasks (state_change_time)
+    WHERE status = 'running' AND (goal > 0 AND goal < 1000 OR term_condition IS NOT NULL);
 -- Event-service tasks of which jumbo jobs may be switched.
 CREATE INDEX tasks_event_service ON tasks (task_id)
     WHERE event_service = 1 AND status IN ('ready', 'pending', 'scouting', 'scouted', 'running', 'throttled');

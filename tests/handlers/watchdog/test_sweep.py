@@ -11,6 +11,7 @@ import pytest
 
 from services.watchdog import sweeping as sweeps
 from services.watchdog.acting import TICK_S
+from services.watchdog.parameters import SWEEP_AGE_S
 from services.watchdog.sweeping import SWEEPS, Sweep
 from shared.events import (
     ChunkOffered,
@@ -344,14 +345,39 @@ async def test_a_sweep_that_fails_stops_no_other(
     assert await stage.value("SELECT count(*) FROM sweep_marks WHERE kind = 'registered_tasks'") == 0
 
 
-async def test_work_whose_event_was_lost_goes_on_within_60_s(stage: Stage, connection: asyncpg.Connection) -> None:
-    await stage.sweep()
-    stage.clock.forward(seconds=1)
-    await rows.task(connection, status="registered", state_change_time=stage.clock.now)
-    stuck_at = stage.clock.now
-    while not await stage.sweep():
+OF_USUAL_AGE = {sweep.kind for sweep in SWEEPS if sweep.age is SWEEP_AGE_S}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PLANTS if name.split()[0] in OF_USUAL_AGE))
+async def test_work_whose_event_was_lost_goes_on_within_60_s(
+    stage: Stage, connection: asyncpg.Connection, name: str
+) -> None:
+    age_s = stage.parameters.read(SWEEP_AGE_S)
+    stage.clock.now = OLD + timedelta(seconds=age_s - 2 * TICK_S - 1)
+    await stage.sweep()  # the round after this one comes when the next tick would have been late
+    expected = {kind for kind, _ in await PLANTS[name](connection)}
+    while not expected & {type(event) for event in await stage.sweep()}:
         stage.clock.forward(seconds=TICK_S)
-    assert timedelta(seconds=35) <= stage.clock.now - stuck_at <= timedelta(seconds=60)
+        assert stage.clock.now - OLD <= timedelta(seconds=60)
+    assert stage.clock.now - OLD >= timedelta(seconds=age_s)
+
+
+async def test_the_latest_that_lost_work_goes_on_is_an_age_a_period_and_a_tick_after_it_was_stuck(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    waits = []
+    for offset_s in range(0, 30, 2):
+        await stage.sweep()
+        stage.clock.forward(seconds=offset_s)
+        await rows.task(connection, status="registered", state_change_time=stage.clock.now)
+        stuck_at = stage.clock.now
+        stage.clock.forward(seconds=(TICK_S - offset_s) % TICK_S)
+        while not await stage.sweep():
+            stage.clock.forward(seconds=TICK_S)
+        waits.append((stage.clock.now - stuck_at).total_seconds())
+        await rows.change(connection, "UPDATE tasks SET status = 'broken'")
+        stage.clock.forward(minutes=5)
+    assert min(waits) >= 30 and max(waits) < 56
 
 
 async def test_rows_that_were_not_stuck_at_their_time_are_not_looked_at_again(
@@ -361,6 +387,7 @@ async def test_rows_that_were_not_stuck_at_their_time_are_not_looked_at_again(
         events = await stage.sweep()
         return [job_id for event in events if isinstance(event, JobsMerging) for job_id in event.job_ids]
 
+    await stage.set("SWEEP_AGE_S", 35.0)
     task = await rows.task(connection)
     first = await rows.job(connection, task, status="merging", state_change_time=START - timedelta(minutes=10))
     data = await rows.dataset(connection, task, type="trn_output")
@@ -383,6 +410,7 @@ async def test_rows_that_went_on_do_not_keep_the_place_of_one_that_is_still_stuc
     stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeps, "SWEEPS", [replace(one, most=3) for one in SWEEPS if one.kind == "unmerged_jobs"])
+    await stage.set("SWEEP_AGE_S", 35.0)
     task = await rows.task(connection)
     data = await rows.dataset(connection, task, type="trn_output")
     for _ in range(9):
@@ -416,3 +444,47 @@ async def test_a_kind_of_many_rows_does_not_keep_the_others_from_their_turn(
         said += [(slice_, type(event)) for event in await stage.announced() if isinstance(event, TaskPrepared)]
         stage.clock.forward(seconds=2)
     assert said == [(11, TaskPrepared)], "a round began after 20 s, with many jobs of the other kind left"
+
+
+async def idle(stage: Stage) -> list[int]:
+    """One round: tasks of which it says that nothing moves."""
+    return [event.task_id for event in await stage.sweep() if isinstance(event, TaskReleased)]
+
+
+async def test_a_task_whose_last_job_was_counted_and_that_nobody_settled_goes_on_within_60_s(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="running", state_change_time=START - timedelta(days=1))
+    await rows.chunk(connection, task, status="used", ended_at=START - timedelta(hours=20))
+    job = await rows.job(connection, task, status="running")
+    assert await idle(stage) == []
+    stage.clock.forward(minutes=10)
+    ended_at = stage.clock.now
+    await rows.change(
+        connection,
+        "UPDATE jobs SET status = 'finished', results_applied_at = $1, deadline_at = NULL WHERE job_id = $2",
+        ended_at, job,
+    )  # fmt: skip
+    while not (found := await idle(stage)):
+        stage.clock.forward(seconds=TICK_S)
+    assert found == [task] and stage.clock.now - ended_at <= timedelta(seconds=60)
+
+
+async def test_tasks_of_which_nothing_moved_that_has_a_time_are_looked_at_in_turn(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.store.sweeps.TASKS_OF_A_WALK", 2)
+    tasks = []
+    for _ in range(5):
+        task = await rows.task(connection, status="running", state_change_time=START - timedelta(days=1))
+        await rows.dataset(connection, task, n_files=5, n_files_to_be_used=3, n_files_used=3)
+        await rows.job(connection, task, status="running")
+        tasks.append(task)
+    await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 3")
+    assert await idle(stage) == []
+    await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 5")
+    found = []
+    for _ in range(4):
+        stage.clock.forward(seconds=21)
+        found.append(await idle(stage))
+    assert found[:3] == [tasks[2:4], tasks[4:], []] and found[3][:2] == tasks[:2], "these were looked at before"

@@ -104,8 +104,8 @@ JOBS = [
      "SELECT job_id FROM jobs WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed',"
      " 'cancelled')", (), "jobs_unapplied"),
     ("jobs that may be archived",
-     "SELECT job_id FROM jobs WHERE results_applied_at IS NOT NULL ORDER BY job_id LIMIT 100",
-     (), "jobs_archivable"),
+     "SELECT job_id FROM jobs WHERE results_applied_at < orrery_now() ORDER BY results_applied_at LIMIT 100",
+     (), "jobs_applied"),
     ("jobs whose deadline has come",
      "SELECT job_id FROM jobs WHERE deadline_at < orrery_now() ORDER BY deadline_at LIMIT 500", (), "jobs_deadline"),
     ("offered chunks", "SELECT chunk_id FROM chunks WHERE status = 'offered' AND offered_at < orrery_now()", (),
@@ -239,7 +239,7 @@ async def test_the_sweep_and_the_watches_do_not_read_big_tables_whole(populated:
     before = await populated.fetchval("SELECT orrery_now() - interval '30 days'")
     wrong = []
     for kind in SWEEPS:
-        given = {"before": before, "since": before, "marked": [7]}
+        given = {"before": before, "since": before, "marked": [7], "after": 0, "upto": 7}
         used = await indexes_used(populated, SQL.text(kind.kind), tuple(map(given.get, SQL.parameters(kind.kind))))
         if used & {"seq:jobs", "seq:task_files", "seq:task_datasets"}:
             wrong.append(f"{kind.kind}: {sorted(used)}")
@@ -288,6 +288,7 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
     from services.watchdog.store.due import SQL as DUE
     from services.watchdog.store.filling import SQL as FILLING
     from services.watchdog.store.sweeps import SQL as SWEEPS
+    from services.watchdog.sweeping import SWEEPS as KINDS
 
     now = await populated.fetchval("SELECT orrery_now()")
     given = {
@@ -296,13 +297,14 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         "least_percent": 90, "closed": ["DISK"], "io_intensity": 100, "priority": 800, "label": "managed",
         "minutes": 15, "reason": "r", "allowed": ["ready"], "files_ready": 50, "files_remaining": 100,
         "storages": ["DISK"], "lease_s": 60, "waited_s": 3600, "days": 30,
-        "oldest_s": 86400, "no_email": "noEmail",
+        "oldest_s": 86400, "no_email": "noEmail", "upto": 0,
     }  # fmt: skip
     asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withhold_tasks")]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
     asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "tasks_for_queue")]
     asked += [(NOTICES, "take_notice"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
-    asked += [(SWEEPS, name) for name in ("unmerged_jobs", "moved_jobs", "resumed_tasks", "leaving_tasks")]
+    # all ends that nobody counted are due
+    asked += [(SWEEPS, one.kind) for one in KINDS if one.kind != "uncounted_jobs"]
     found = {
         name: await rows_read(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))
         for sql, name in asked
