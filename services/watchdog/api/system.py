@@ -15,7 +15,7 @@ from services.watchdog.acting import Actions
 from services.watchdog.api.actions import add_actions
 from services.watchdog.api.retention import add_retention
 from services.watchdog.api.timeouts import add_timeouts
-from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks, waiting
+from services.watchdog.checking import CHECKS, INVARIANTS, TaskSlices, Violation, general_checks, run_checks, waiting
 from services.watchdog.store.due import SQL
 from shared.auth import Caller, access
 from shared.auth.web import require
@@ -25,6 +25,9 @@ from shared.messaging import ledger
 from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id, MaybeId, Page, Text
+
+#: of one answer to who checks everything
+MOST_SECONDS = 20.0
 
 Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator"))]
 Repairer = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
@@ -59,15 +62,26 @@ def web_application(database: Database, parameters: Parameters, actions: Callabl
 def _add_check(web: FastAPI, database: Database) -> None:
     @web.get("/api/v1/check")
     async def check(
-        caller: Operator, task_id: Annotated[list[Id] | None, Query(description="only these tasks")] = None
+        caller: Operator,
+        task_id: Annotated[list[Id] | None, Query(description="only these tasks")] = None,
+        after_task_id: Annotated[MaybeId, Query(description="go on: tasks above this")] = None,
     ) -> Envelope:
-        """Run the invariants on one snapshot; `data.violations` names each row that breaks one."""
+        """Run the invariants; `data.violations` names each row that breaks one.
+
+        Tasks are checked in slices, by id, for 20 s; `data.after_task_id` says where to go on, null that all were.
+        """
+        after: int | None = None
         async with database.read() as connection:
-            found = await run_checks(connection, task_id)
-            if task_id is None:
-                found += await waiting.check_waiting(connection)
+            if task_id is not None:
+                found = await run_checks(connection, task_id)
+            else:
+                slices = TaskSlices(after_task_id or 0)
+                found = [] if after_task_id else await general_checks(connection)
+                found += [] if after_task_id else await waiting.check_waiting(connection)
+                found += await slices.run(connection, MOST_SECONDS)
+                after = None if slices.is_over else slices.after
         message = "no invariant is broken" if not found else f"{len(found)} rows break an invariant"
-        return Envelope(_report(found), message)
+        return Envelope({**_report(found), "after_task_id": after}, message)
 
 
 def _report(found: list[Violation]) -> dict[str, Any]:
