@@ -6,6 +6,7 @@ from functools import cache
 
 from services.job_generation.api.retry_rules import web_application
 from services.job_generation.api.used_up_files import used_up_file_routes
+from services.job_generation.auditing import AUDIT_EVERY_S, CounterAudit
 from services.job_generation.generating.plugin import JobGeneration
 from services.job_generation.handlers import Handlers
 from services.job_generation.kinds.registered import register
@@ -60,6 +61,8 @@ def build(context: Context) -> Service:
     register(kinds, Steps(kinds, parameters, grid, requesting, making, counting, settling))
     handlers = Handlers(parameters, making, counting, settling, rekeying, kinds)
 
+    audits = CounterAudit(context.metrics)
+
     async def forget_waits_of_shares(work: UnitOfWork) -> None:
         await forget_waits(work.connection, "share")
 
@@ -88,6 +91,8 @@ def build(context: Context) -> Service:
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
             Periodic("order-keys", ORDER_KEYS_EVERY_S, rekeying.look),
             Periodic("forget-retry-decisions", FORGET_EVERY_S, forget_retry_decisions),
+            Periodic("audit-datasets", AUDIT_EVERY_S, audits.audit_datasets),
+            Periodic("audit-job-sets", AUDIT_EVERY_S, audits.audit_job_sets),
             *(work for kind in kinds for work in kind.periodic()),
         ],
         web=web,

@@ -47,6 +47,14 @@ CREATE TABLE dirty_tasks (
 ) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX dirty_tasks_task ON dirty_tasks (task_id);
 
+-- How far the audit of counters is.
+CREATE TABLE counter_audits (
+    kind text PRIMARY KEY,                     -- of datasets, or of job sets
+    after_id bigint NOT NULL DEFAULT 0,        -- up to this id they were compared in this round
+    parts jsonb,                               -- of a dataset that is counted in parts: what was counted, and up to where
+    audited_at timestamptz                     -- when a slice was last compared
+);
+
 -- Tasks that a gate holds and that could go on at once; `cap`: which gate, by the name that its wait has for it.
 CREATE VIEW waiting_at_gates AS
 SELECT t.task_id, t.gshare, t.resource_type, t.work_queue_id, t.current_priority, t.user_name, t.working_group, w.since,

@@ -376,3 +376,16 @@ async def test_who_counts_jobs_of_accounts_reads_those_that_may_run_too_many_alo
         for sql, name in asked
     }
     assert {name: n_rows for name, n_rows in found.items() if n_rows > n_members + 20} == {}
+
+
+async def test_a_slice_of_the_audit_of_counters_reads_what_it_compares_alone(populated: asyncpg.Connection) -> None:
+    """A dataset has 30 files, a task one dataset."""
+    from services.job_generation.store.audits import SQL
+
+    given = {"ids": [77, 78], "after": 700, "most": 20, "dataset_id": 77, "status": "", "file_id": 0}
+    most = {"next_datasets": 2 * 20, "counter_differences": 2 * (1 + 30), "count_part": 20, "next_job_sets": 0}
+    most |= {"set_differences": 0}
+    found = {
+        name: await rows_read(populated, SQL.text(name), tuple(map(given.get, SQL.parameters(name)))) for name in most
+    }
+    assert {name: n_rows for name, n_rows in found.items() if n_rows > most[name]} == {}
