@@ -91,6 +91,8 @@ class Retaining:
                 return await store.slice_by_jobs(work, rule, before.date(), most)
             case Order.TASKS:
                 return await store.slice_by_tasks(work, rule, before, most)
+            case Order.WHOLE_TASKS:
+                return await store.slice_of_whole_tasks(work, rule, before, most)
             case Order.WALK:
                 return await store.slice_of_walk(work, rule, before, most)
 

@@ -15,6 +15,7 @@ TASK_COLUMNS = frozenset(
     | {"task_id", "status", "old_status", "task_type", "task_priority"}
     | {"progress", "failure_rate", "files", "jobs", "more_jobs"}
     | {"creation_date", "start_time", "end_time", "modification_time", "state_change_time", "retry_at"}
+    | {"archived_at"}
 )
 JOB_COLUMNS = frozenset(
     _CLASS

@@ -46,6 +46,7 @@ _JOB_MOVERS = _only(JD, JG, WD)
 TASKS = Table(
     inserts=_only(TD),
     others=_only(TD),
+    deletes=_only(WD),  # what ended long ago is archived, with all that is its own
     columns={
         # as submitted; generation makes jobs smaller after failures, and by what scouts measured
         **_columns(_only(TD, JG), "split_rule measured_rules"),
@@ -79,6 +80,7 @@ TASK_DATASETS = Table(
     # generation inserts what a chosen site needs, from the templates of the task
     inserts=_only(TD, JG),
     others=_only(TD),
+    deletes=_only(WD),
     columns={
         **_columns(_only(TD, JG), "status modification_time"),
         # counted by generation; task_definition adds contents that appear, and re-opens files by command
@@ -93,7 +95,7 @@ TASK_FILES = Table(
     inserts=_only(TD, JG),
     others=_only(TD),
     # a unit without events, which no job had, is read anew when they are known; that of a pre-processing job leaves
-    deletes=_only(TD),
+    deletes=_only(TD, WD),
     columns={
         **_columns(_only(TD, JG), "status"),
         **_columns(_only(JG), "attempt_nr failed_attempt last_attempt_time job_id out_job_id chunk_id jobset_id"),
@@ -138,7 +140,7 @@ TABLES: Mapping[str, Table] = {
     "task_datasets": TASK_DATASETS,
     "task_files": TASK_FILES,
     "jobs": JOBS,
-    "task_parameters": _whole(TD),
+    "task_parameters": _dropped(TD),
     "notices": _whole(TD),
     "jumbo_reasons": _whole(JW),
     "empty_queues": _whole(WD),
@@ -148,8 +150,10 @@ TABLES: Mapping[str, Table] = {
     "dataset_readings": _whole(TD),
     "reopenings": _whole(TD),
     "stage_ins": _whole(TD),
-    "job_parameters_templates": _whole(TD),
-    "output_templates": Table(inserts=_only(TD), others=_only(TD), columns=_columns(_only(JG), "serial_nr")),
+    "job_parameters_templates": _dropped(TD),
+    "output_templates": Table(
+        inserts=_only(TD), others=_only(TD), columns=_columns(_only(JG), "serial_nr"), deletes=_only(WD)
+    ),
     "parameters": _whole(TD),
     "periodic_tasks": _whole(TD),
     "revocations": _whole(TD),
@@ -158,7 +162,7 @@ TABLES: Mapping[str, Table] = {
     "catalogue_requests": _whole(TD),
     "task_job_counts": _dropped(JG),
     "task_usage": _dropped(JG),
-    "builds": _whole(JG),
+    "builds": _dropped(JG),
     # kept by generation, and forgotten by the definition that takes it
     "preprocessing_results": Table(inserts=_only(JG), others=_only(JG), deletes=_only(TD)),
     "work_queues": _whole(TD),
@@ -180,12 +184,13 @@ TABLES: Mapping[str, Table] = {
     "hpo_searches": Table(
         inserts=_only(JG),
         others=_only(JG),
+        deletes=_only(WD),
         columns=_columns(_only(JG, JD), "n_points next_point"),  # the next generation follows when a pilot asks
     ),
-    "hpo_points": _whole(JG),
+    "hpo_points": _dropped(JG),
     "event_ranges": Table(
         inserts=_only(JG, JD),  # the next attempt of a failed range is inserted with the report that it failed
-        deletes=_only(JG),  # those of earlier job sets of a file go to event_ranges_past
+        deletes=_only(JG, WD),  # those of earlier job sets of a file go to event_ranges_past
         others=_only(JG),
         columns={
             **_columns(_only(JG, JD), "status job_id processed_up_to_event_id obj_store_id zip_row_id error_code"),
@@ -197,12 +202,14 @@ TABLES: Mapping[str, Table] = {
     "chunks": _dropped(JG),
     "jobs_archive": _whole(JG),
     "archive_days": _dropped(),  # kept by the database, like the next
-    "archive_days_of_tasks": _whole(),
+    "archive_days_of_tasks": _dropped(),
+    "tasks_archive": _whole(WD),
+    "task_files_archive": _whole(WD),
     "job_specs": _dropped(JG),
     "job_files": _dropped(JG),
     "job_retry_history": _dropped(JG),
     "requirement_shapes": _whole(JG),
-    "generation_decisions": _whole(JG),
+    "generation_decisions": _dropped(JG),
     "generation_history": _dropped(JG),
     "generation_gates": _whole(JG),
     "dirty_tasks": _whole(JG),

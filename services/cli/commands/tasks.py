@@ -48,8 +48,9 @@ LIST = "List tasks, the newest first. In less than 120 characters priority, shar
 _FIRST = {"task_id": "task", "task_name": "name", "status": "status"}
 #: then who and what, where, how urgent, since when, what its jobs need; the rest follows by name
 _ORDER = (
-    "old_status", "retry_at", "held_back", "progress", "user_name", "submitted_by", "vo", "working_group", "task_type",
-    "prod_source_label", "processing_type", "campaign", "parent_tid", "trans_path", "trans_uses", "trans_home",
+    "archived_at", "old_status", "retry_at", "held_back", "progress", "user_name", "submitted_by", "vo",
+    "working_group", "task_type", "prod_source_label", "processing_type", "campaign", "parent_tid", "trans_path",
+    "trans_uses", "trans_home",
     "architecture", "container_name", "gshare", "current_priority", "task_priority", "work_queue_id", "resource_type",
     "nucleus", "site", "cloud", "creation_date", "start_time", "state_change_time", "modification_time", "end_time",
     "core_count", "ram_count", "ram_unit", "base_ram_count", "cpu_time", "cpu_time_unit", "base_walltime", "walltime",

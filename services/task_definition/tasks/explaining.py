@@ -23,10 +23,11 @@ from services.task_definition.tasks.policy.explaining import (
 from services.task_definition.tasks.policy.input_read import left_out_of
 from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
 from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
-from services.task_definition.tasks.policy.state_texts import job_state_text, task_state_text
+from services.task_definition.tasks.policy.state_texts import archived_task_text, job_state_text, task_state_text
 from services.task_definition.tasks.policy.time_out_texts import time_out, watched_job
 from services.task_definition.tasks.policy.waiting import part_line, telling, waits_for
 from services.task_definition.tasks.store import reads as store_reads
+from services.task_definition.tasks.store.archived import archived_task
 from services.task_definition.tasks.store.explanations import SQL
 from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller
@@ -95,7 +96,7 @@ class Explanation:
         """
         task = await SQL.row(connection, "task_facts", task_id=task_id)
         if task is None:
-            return None
+            return await _archived(connection, task_id, caller)
         wanted = TaskFilter(task_ids=[task_id], at_most=1)
         [listed] = await store_reads.list_tasks(connection, wanted, caller, jobs=asked.counts, count_to=asked.count_to)
         jobs = listed.get("jobs", {})
@@ -247,6 +248,19 @@ class Explanation:
         facts = JobFacts.of(dict(asked), core_count=asked["core_count"], ram_mb=asked["ram_mb"])
         found = refusal(at_dispatch(Advert.of(dict(advert))), facts)
         return [] if found is None else [f"not handed out by the site's advertisement: {found.reason}"]
+
+
+async def _archived(connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:
+    """What is left to tell of a task whose rows were dropped; None: there was none."""
+    archived = await archived_task(connection, task_id)
+    if archived is None:
+        return None
+    task = archived.details(caller)
+    files, datasets = task.pop("files"), task.pop("datasets")
+    found: dict[str, Any] = {"task": task, "files": files, "jobs": {}, "datasets": datasets, "decisions": [],
+                             "waits": [], "history": [], "archived_at": archived.archived_at}  # fmt: skip
+    text = archived_task_text(found)
+    return {**found, "meaning": text.partition("\n")[0], "text": text}
 
 
 async def _position(connection: asyncpg.Connection, job: dict[str, Any]) -> Position:

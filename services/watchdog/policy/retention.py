@@ -24,6 +24,7 @@ class Order(StrEnum):
     TIMES = "rows by their time"
     JOBS = "jobs by the day on which they were archived"
     TASKS = "tasks by the time of their end"
+    WHOLE_TASKS = "tasks by the time of their end, archived first; their files follow"
     WALK = "all rows, once in so many days"
 
 
@@ -118,6 +119,20 @@ RULES: tuple[Rule, ...] = (
     _rule("jumbo_jobs", Order.TASKS, 180, 2, _RETRIES, puts_off=_WITH_JOBS),
     _rule("task_usage", Order.TASKS, 180, 2, "limits of retries are compared with it", puts_off=_WITH_JOBS),
     _rule("task_job_counts", Order.TASKS, 180, 2, "limits of retries are compared with them", puts_off=_WITH_JOBS),
+    _rule(
+        "tasks", Order.WHOLE_TASKS, 365, 30, "people try a task again, and compare others with it, weeks after its end",
+        keeps="tasks with a child, or whose output a task reads that has not ended; what other rules keep",
+        more_tables=("task_datasets", "task_files", "task_parameters", "job_parameters_templates", "output_templates",
+                     "builds", "generation_decisions", "event_ranges", "hpo_searches", "hpo_points",
+                     "archive_days_of_tasks"),
+        puts_off=(*_WITH_JOBS, "tasks_with_rows", "tasks_under_way", "tasks_with_children", "tasks_read_by_others",
+                  "tasks_with_used_up_files"),
+        as_long_as=("transition_log", "jobs_archive", "chunks", "job_retry_history", "generation_history",
+                    "event_ranges_past", "event_range_files", "refused_range_reports", "job_sets", "jumbo_jobs",
+                    "task_usage", "task_job_counts"),
+    ),
+    _rule("tasks_archive", Order.TIMES, 3650, 30, "nothing else says what a task was",
+          keeps="tasks whose files are still being archived", more_tables=("task_files_archive",)),
     _rule("audit_log", Order.TIMES, 365, 30, "it says who did what, and the checks ask it who opened a task again",
           as_long_as=("transition_log",)),
     _rule("parked_messages", Order.TIMES, 30, 1, "one sees whether a message that was sent again helped",
@@ -151,7 +166,7 @@ def kept(rule: Rule, read: Read) -> Kept:
     longest = Kept(max(value, rule.least_days) if value else None)
     for name in rule.as_long_as:
         other = kept(BY_NAME[name], read).days
-        if other is not None and rule.order is Order.TIMES and BY_NAME[name].order is Order.DAYS:
+        if other is not None and rule.order is not Order.DAYS and BY_NAME[name].order is Order.DAYS:
             other += AFTER_WHOLE_DAYS
         if longest.days is not None and (other is None or other > longest.days):
             longest = Kept(other, name)

@@ -65,7 +65,8 @@ async def slice_by_time(work: UnitOfWork, rule: Rule, before: datetime, most: in
     n_rows = await SQL.run(work.connection, rule.name, before=before, most=most)
     if n_rows:
         await move(work.connection, rule, await position_of(work.connection, rule), n_rows)
-    return Slice(n_rows, n_rows >= most)
+    goes_in_two = len(rule.tables) > 1 and n_rows > 0  # rows of the first table go after theirs of the others
+    return Slice(n_rows, goes_in_two or n_rows >= most)
 
 
 async def slice_by_tasks(work: UnitOfWork, rule: Rule, before: datetime, most: int) -> Slice:
@@ -90,6 +91,40 @@ async def slice_by_tasks(work: UnitOfWork, rule: Rule, before: datetime, most: i
         await _put_off(work, rule, waiting, NO_DAY)
     await move(connection, rule, position, n_rows)
     return Slice(n_rows, more=True)
+
+
+#: what is dropped of an archived task, in this order: each names what the next has
+LEFT = (
+    "ranges_left",
+    "range_files_left",
+    "points_left",
+    "jobs_of_sets_left",
+    "searches_left",
+    "files_left",
+    "days_left",
+)
+
+
+async def slice_of_whole_tasks(work: UnitOfWork, rule: Rule, before: datetime, most: int) -> Slice:
+    """Drop rows that archived tasks have left, then archive the tasks that ended next."""
+    connection = work.connection
+    task_id = await SQL.value(connection, "task_with_rows_left")
+    if task_id is None:
+        return await slice_by_tasks(work, rule, before, most)
+    n_rows = await _drop_left(connection, task_id, most)
+    if not n_rows:
+        await SQL.run(connection, "nothing_left", task_id=task_id)
+    await move(connection, rule, await position_of(connection, rule), n_rows)
+    return Slice(n_rows, more=True)
+
+
+async def _drop_left(connection: asyncpg.Connection, task_id: int, most: int) -> int:
+    """Drop some of what an archived task has left; 0: there is nothing more."""
+    for statement in LEFT:
+        asked = {"task_id": task_id, "most": most}
+        if n_rows := await SQL.run(connection, statement, **{name: asked[name] for name in SQL.parameters(statement)}):
+            return n_rows
+    return 0
 
 
 async def slice_by_jobs(work: UnitOfWork, rule: Rule, before: date, most: int) -> Slice:
@@ -231,8 +266,9 @@ async def told(connection: asyncpg.Connection) -> Told:
     sizes = _by_rule(await SQL.rows(connection, "latest_sizes"))
     put_off = _by_rule(await SQL.rows(connection, "tasks_waiting"))
     names = {order: [rule.name for rule in RULES if rule.order is order] for order in Order}
+    by_tasks = names[Order.TASKS] + names[Order.WHOLE_TASKS]
     oldest = {row["rule"]: row["at"] for row in await SQL.rows(connection, "oldest_by_time")}
-    oldest |= {row["rule"]: row["at"] for row in await SQL.rows(connection, "oldest_tasks", rules=names[Order.TASKS])}
+    oldest |= {row["rule"]: row["at"] for row in await SQL.rows(connection, "oldest_tasks", rules=by_tasks)}
     for row in await SQL.rows(connection, "oldest_days", rules=names[Order.JOBS]):
         oldest[row["rule"]] = row["day"] and midnight(row["day"])
     for table in DAILY_TABLES:

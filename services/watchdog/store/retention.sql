@@ -52,6 +52,53 @@ SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
 SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
  WHERE EXISTS (SELECT FROM event_ranges_past r WHERE r.task_id = w.task_id AND r.zip_row_id IS NOT NULL);
 
+-- name: tasks_with_rows
+-- Those of which other rules still have rows, or are to judge some again. Indexes chunks_task, job_retry_history_task,
+-- generation_history_task, event_ranges_past_task, job_sets_ended, jumbo_jobs_task, archive_days_of_tasks_pkey.
+SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
+ WHERE EXISTS (SELECT FROM chunks c WHERE c.task_id = w.task_id
+                  AND NOT (c.kind = 'scout' AND c.status = 'used' AND c.n_jobs > 0))
+    OR EXISTS (SELECT FROM job_retry_history h WHERE h.task_id = w.task_id)
+    OR EXISTS (SELECT FROM generation_history g WHERE g.task_id = w.task_id)
+    OR EXISTS (SELECT FROM event_ranges_past r WHERE r.task_id = w.task_id)
+    OR EXISTS (SELECT FROM refused_range_reports r WHERE r.task_id = w.task_id)
+    OR EXISTS (SELECT FROM job_sets s WHERE s.task_id = w.task_id AND s.status IN ('finished', 'failed')
+                  AND NOT EXISTS (SELECT FROM hpo_searches h WHERE h.job_set_id = s.job_set_id))
+    OR EXISTS (SELECT FROM jumbo_jobs j WHERE j.task_id = w.task_id)
+    OR EXISTS (SELECT FROM task_usage u WHERE u.task_id = w.task_id)
+    OR EXISTS (SELECT FROM task_job_counts c WHERE c.task_id = w.task_id)
+    OR EXISTS (SELECT FROM archive_days_of_tasks d JOIN archive_days k USING (day) WHERE d.task_id = w.task_id)
+    OR EXISTS (SELECT FROM retention_put_off p WHERE p.task_id = w.task_id AND p.rule <> 'tasks');
+
+-- name: tasks_under_way
+-- Those with a command, a reading, a staging or a request to a catalogue that has not come to its end. Indexes
+-- command_progress_pkey, reopenings_task, input_readings_pkey, job_sets_open, stage_ins_once,
+-- catalogue_requests_of_task.
+SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
+ WHERE EXISTS (SELECT FROM command_progress c WHERE c.task_id = w.task_id)
+    OR EXISTS (SELECT FROM reopenings r WHERE r.task_id = w.task_id)
+    OR EXISTS (SELECT FROM input_readings r WHERE r.task_id = w.task_id)
+    OR EXISTS (SELECT FROM preprocessing_results r WHERE r.task_id = w.task_id)
+    OR EXISTS (SELECT FROM dirty_tasks d WHERE d.task_id = w.task_id)
+    OR EXISTS (SELECT FROM job_sets s WHERE s.task_id = w.task_id AND s.status IN ('open', 'merging'))
+    OR EXISTS (SELECT FROM stage_ins s WHERE s.task_id = w.task_id AND s.status IN ('requested', 'active'))
+    OR EXISTS (SELECT FROM catalogue_requests r WHERE r.task_id = w.task_id AND r.status IN ('open', 'moving'));
+
+-- name: tasks_with_children
+-- Those that are the parent of a task that is not archived: it reads what they make. Index tasks_parent.
+SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
+ WHERE EXISTS (SELECT FROM tasks t WHERE t.parent_tid = w.task_id AND t.task_id <> w.task_id);
+
+-- name: tasks_read_by_others
+-- Those that made a dataset, or a part of a container, that a task reads that has not ended: lost files are made again by
+-- who made them. Indexes task_datasets_task, task_datasets_name.
+SELECT DISTINCT o.task_id FROM task_datasets o
+  CROSS JOIN LATERAL (VALUES (o.dataset_name), (o.container_name)) made (name)
+  JOIN task_datasets i ON i.dataset_name = made.name AND i.type = 'input' AND i.task_id <> o.task_id
+  JOIN tasks t ON t.task_id = i.task_id
+ WHERE o.task_id = ANY(:task_ids::bigint[]) AND o.type IN ('output', 'log')
+   AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
+
 -- name: live_tasks
 -- Those that have not ended, or still have jobs.
 SELECT t.task_id FROM tasks t
@@ -190,6 +237,103 @@ DELETE FROM task_usage u
 -- How many jobs of tasks ended.
 DELETE FROM task_job_counts WHERE task_id = ANY(:task_ids::bigint[]);
 
+-- name: tasks
+-- Tasks leave with all that is theirs in few rows, some at once, and are archived in the same statement; who opened one
+-- again a moment ago has it. Files and ranges of events follow in slices (files_left and those after it). Indexes by task.
+WITH old AS MATERIALIZED (
+    SELECT task_id FROM tasks
+     WHERE task_id = ANY(:task_ids::bigint[]) AND status IN ('done', 'finished', 'failed', 'broken', 'aborted')
+     ORDER BY task_id LIMIT greatest(:most::int / 25, 1) FOR UPDATE),
+archived AS (
+    INSERT INTO tasks_archive (task_id, user_name, vo, status, task, task_parameters, datasets)
+    SELECT t.task_id, t.user_name, t.vo, t.status, to_jsonb(t), p.task_parameters,
+           coalesce((SELECT jsonb_agg(to_jsonb(d) - ARRAY['locked_by', 'locked_time'] ORDER BY d.dataset_id)
+                       FROM task_datasets d WHERE d.task_id = t.task_id), '[]')
+      FROM old JOIN tasks t USING (task_id) LEFT JOIN task_parameters p USING (task_id)),
+parameters AS (DELETE FROM task_parameters p USING old WHERE p.task_id = old.task_id),
+templates AS (DELETE FROM job_parameters_templates j USING old WHERE j.task_id = old.task_id),
+outputs AS (DELETE FROM output_templates o USING old WHERE o.task_id = old.task_id),
+libraries AS (DELETE FROM builds b USING old WHERE b.task_id = old.task_id),
+decisions AS (DELETE FROM generation_decisions g USING old WHERE g.task_id = old.task_id),
+scouts AS (DELETE FROM chunks c USING old WHERE c.task_id = old.task_id),
+data AS (DELETE FROM task_datasets d USING old WHERE d.task_id = old.task_id)
+DELETE FROM tasks t USING old WHERE t.task_id = old.task_id;
+
+-- name: task_with_rows_left
+-- An archived task of which files, or ranges of events, are still to be dropped. Index tasks_archive_left.
+SELECT task_id FROM tasks_archive WHERE has_rows_left ORDER BY task_id LIMIT 1;
+
+-- name: ranges_left
+-- Ranges of events of an archived task. Index event_ranges_id.
+DELETE FROM event_ranges WHERE task_id = :task_id AND event_range_id IN (
+    SELECT event_range_id FROM event_ranges WHERE task_id = :task_id ORDER BY event_range_id LIMIT :most);
+
+-- name: range_files_left
+-- What they were written to. Index event_range_files_task.
+DELETE FROM event_range_files WHERE zip_row_id IN (
+    SELECT zip_row_id FROM event_range_files WHERE task_id = :task_id LIMIT :most);
+
+-- name: points_left
+-- Points of its search. Index hpo_points_pkey.
+DELETE FROM hpo_points WHERE task_id = :task_id AND point_id IN (
+    SELECT point_id FROM hpo_points WHERE task_id = :task_id ORDER BY point_id LIMIT :most);
+
+-- name: jobs_of_sets_left
+-- Jobs of its searches. Indexes job_sets_ended, job_set_jobs_set.
+DELETE FROM job_set_jobs WHERE job_id IN (
+    SELECT m.job_id FROM job_sets s JOIN job_set_jobs m USING (job_set_id)
+     WHERE s.task_id = :task_id AND s.status IN ('finished', 'failed') LIMIT :most);
+
+-- name: searches_left
+-- Its searches, of which nothing else is left. Indexes hpo_searches_task, job_sets_ended.
+WITH old AS MATERIALIZED (
+    SELECT job_set_id FROM job_sets WHERE task_id = :task_id AND status IN ('finished', 'failed') LIMIT :most),
+searches AS (DELETE FROM hpo_searches WHERE task_id = :task_id)
+DELETE FROM job_sets s USING old WHERE s.job_set_id = old.job_set_id;
+
+-- name: files_left
+-- Files of an archived task go to the archive, those of a dataset that come next in one row. Index task_files_state.
+WITH data AS MATERIALIZED (
+    SELECT (d ->> 'dataset_id')::bigint AS dataset_id
+      FROM tasks_archive a CROSS JOIN LATERAL jsonb_array_elements(a.datasets) d WHERE a.task_id = :task_id),
+next AS MATERIALIZED (
+    SELECT f.file_id FROM data CROSS JOIN LATERAL (
+           SELECT file_id FROM task_files t WHERE t.dataset_id = data.dataset_id ORDER BY status, file_id LIMIT :most) f
+     LIMIT :most),
+gone AS (DELETE FROM task_files f USING next WHERE f.file_id = next.file_id RETURNING f.*)
+INSERT INTO task_files_archive (task_id, first_file_id, dataset_id, n_files, files)
+SELECT task_id, min(file_id), dataset_id, count(*),
+       jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+           'file_id', file_id, 'lfn', lfn, 'scope', scope, 'status', status, 'type', type, 'fsize', fsize,
+           'n_events', n_events, 'start_event', start_event, 'end_event', end_event, 'attempt_nr', attempt_nr,
+           'max_attempt', max_attempt, 'failed_attempt', failed_attempt, 'job_id', job_id, 'out_job_id', out_job_id,
+           'guid', guid, 'checksum', checksum)) ORDER BY file_id)
+  FROM gone GROUP BY task_id, dataset_id;
+
+-- name: days_left
+-- The days on which its jobs were archived. Index archive_days_of_tasks_pkey.
+DELETE FROM archive_days_of_tasks WHERE task_id = :task_id;
+
+-- name: nothing_left
+-- All rows of an archived task are gone.
+UPDATE tasks_archive SET has_rows_left = false WHERE task_id = :task_id;
+
+-- name: tasks_archive
+-- Archived tasks: first their files, then themselves. Indexes tasks_archive_old, task_files_archive_pkey.
+WITH old AS MATERIALIZED (
+    SELECT task_id FROM tasks_archive
+     WHERE archived_at < :before AND NOT has_rows_left ORDER BY archived_at, task_id LIMIT :most),
+parts AS MATERIALIZED (
+    SELECT f.task_id, f.first_file_id FROM old JOIN task_files_archive f USING (task_id) LIMIT :most),
+files AS (
+    DELETE FROM task_files_archive f USING parts p
+     WHERE (f.task_id, f.first_file_id) = (p.task_id, p.first_file_id) RETURNING 1),
+gone AS (
+    DELETE FROM tasks_archive t USING old
+     WHERE t.task_id = old.task_id AND NOT EXISTS (SELECT FROM task_files_archive f WHERE f.task_id = old.task_id)
+    RETURNING 1)
+SELECT 1 FROM files UNION ALL SELECT 1 FROM gone;
+
 -- name: audit_log
 -- Who gave which command. Index audit_log_old.
 DELETE FROM audit_log WHERE audit_id IN (
@@ -260,9 +404,11 @@ SELECT DISTINCT ON (rule) rule, n_bytes,
 SELECT rule, count(*) AS n_tasks, min(task_id) AS task_id FROM retention_put_off GROUP BY rule;
 
 -- name: oldest_by_time
--- The oldest rows that have a time of their own. Indexes audit_log_old, parked_messages_replayed.
+-- The oldest rows that have a time of their own. Indexes audit_log_old, parked_messages_replayed,
+-- tasks_archive_old.
 -- told by: OPERATORS
 SELECT 'audit_log' AS rule, (SELECT min(at) FROM audit_log) AS at
+UNION ALL SELECT 'tasks_archive', (SELECT min(archived_at) FROM tasks_archive)
 UNION ALL SELECT 'parked_messages', (SELECT min(replayed_at) FROM parked_messages);
 
 -- name: oldest_tasks

@@ -164,3 +164,28 @@ LANGUAGE sql STABLE AS $$
       FROM transition_log l CROSS JOIN LATERAL unnest(l.entity_ids) AS i (job_id) JOIN own ON own.job_id = i.job_id
      WHERE l.entity = 'job' AND l.entity_ids && ARRAY(SELECT own.job_id FROM own)
 $$;
+
+-- Tasks that ended so long ago that their rows were dropped: what is told of them. Files follow in slices.
+CREATE TABLE tasks_archive (
+    task_id bigint PRIMARY KEY,                -- its id
+    user_name varchar(128) NOT NULL,           -- its owner
+    vo varchar(16),                            -- VO
+    status varchar(64) NOT NULL,               -- how it ended
+    task jsonb NOT NULL,                       -- the columns of its row
+    task_parameters jsonb,                     -- the JSON as it was submitted, or as a command changed it
+    datasets jsonb NOT NULL,                   -- its datasets with their counters
+    has_rows_left boolean NOT NULL DEFAULT true,   -- whether files, or ranges of events, are still to be dropped
+    archived_at timestamptz NOT NULL DEFAULT orrery_now()   -- when it came here
+);
+CREATE INDEX tasks_archive_left ON tasks_archive (task_id) WHERE has_rows_left;
+CREATE INDEX tasks_archive_old ON tasks_archive (archived_at);
+
+-- Files of archived tasks, some hundred in a row.
+CREATE TABLE task_files_archive (
+    task_id bigint NOT NULL,                   -- the task
+    first_file_id bigint NOT NULL,             -- the id of the first of them
+    dataset_id bigint NOT NULL,                -- their dataset
+    n_files int NOT NULL,                      -- how many
+    files jsonb NOT NULL,                      -- name, state, attempts, size, checksum, GUID, jobs of each
+    PRIMARY KEY (task_id, first_file_id)
+);

@@ -128,7 +128,7 @@ CREATE INDEX task_files_on_hold ON task_files (task_id, dataset_id) WHERE status
 
 -- In place of a foreign key, which looks into task_datasets for each file: a third of what new files cost. Files come
 -- in batches of a few datasets: one look for each dataset of a statement keeps the same promise. Files never change
--- their dataset, and datasets are never deleted.
+-- their dataset; datasets leave with their task when it is archived, and its files after it, in slices.
 CREATE FUNCTION files_have_datasets() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE unknown bigint;
 BEGIN

@@ -6,7 +6,7 @@ CREATE SEQUENCE job_set_ids;
 -- Files whose events several jobs process together, with counters of their ranges, which triggers keep.
 CREATE TABLE job_sets (
     job_set_id bigint PRIMARY KEY DEFAULT nextval('job_set_ids'),   -- its id
-    task_id bigint NOT NULL REFERENCES tasks,  -- the task
+    task_id bigint NOT NULL,                   -- the task
     chunk_id bigint NOT NULL,                  -- the chunk it was made of
     status text NOT NULL CHECK (status IN ('open', 'merging', 'finished', 'failed')),   -- where it stands
     wants text CHECK (wants IN ('consumer', 'merge')),   -- what is to be made for it next; NULL: nothing
@@ -89,9 +89,9 @@ CREATE SEQUENCE event_range_ids;
 -- same time are spread.
 CREATE TABLE event_ranges (
     event_range_id bigint NOT NULL DEFAULT nextval('event_range_ids'),   -- its id
-    task_id bigint NOT NULL REFERENCES tasks,             -- the task
-    dataset_id bigint NOT NULL REFERENCES task_datasets,  -- the dataset of the file
-    file_id bigint NOT NULL REFERENCES task_files,        -- the file
+    task_id bigint NOT NULL,                   -- the task
+    dataset_id bigint NOT NULL,                -- the dataset of the file
+    file_id bigint NOT NULL,                   -- the file; a trigger checks that there is one
     status smallint NOT NULL DEFAULT 0 CHECK (status BETWEEN 0 AND 10),   -- CODES of shared/states/event_range.py
     job_id bigint,                             -- the job that has or had it; NULL: nobody
     job_process_id bigint NOT NULL DEFAULT 0,  -- its number in the file
@@ -186,6 +186,22 @@ BEGIN
      WHERE s.job_set_id = d.job_set_id;
     RETURN NULL;
 END $$;
+-- In place of foreign keys, which look for the task, the dataset and the file of each range: one look for each file of a
+-- statement. Ranges of an archived task leave after it, in slices.
+CREATE FUNCTION ranges_have_files() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE unknown bigint;
+BEGIN
+    SELECT n.file_id INTO unknown
+      FROM (SELECT DISTINCT file_id, dataset_id, task_id FROM new_rows) n LEFT JOIN task_files f USING (file_id)
+     WHERE (n.dataset_id, n.task_id) IS DISTINCT FROM (f.dataset_id, f.task_id) LIMIT 1;
+    IF unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'ranges of file % cannot be inserted: there is no such file of their task and dataset', unknown
+            USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER event_ranges_have_files AFTER INSERT ON event_ranges
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION ranges_have_files();
 CREATE TRIGGER event_ranges_inserted AFTER INSERT ON event_ranges
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_inserted_ranges();
 
@@ -228,7 +244,7 @@ CREATE TABLE refused_range_reports (
 -- Hyper-parameter optimisation: the points of a task are event ranges of its one pseudo file, and its job set a search.
 CREATE TABLE hpo_searches (
     file_id bigint PRIMARY KEY,                -- the pseudo file
-    task_id bigint NOT NULL REFERENCES tasks,  -- the task
+    task_id bigint NOT NULL,                   -- the task
     dataset_id bigint NOT NULL,                -- the file's dataset
     job_set_id bigint NOT NULL REFERENCES job_sets,   -- the job set that works on it now
     most_points int NOT NULL,                  -- points that are evaluated at most
@@ -245,7 +261,7 @@ CREATE INDEX hpo_searches_task ON hpo_searches (task_id);
 
 -- Points that an optimiser added.
 CREATE TABLE hpo_points (
-    task_id bigint NOT NULL REFERENCES tasks,  -- the task
+    task_id bigint NOT NULL,                   -- the task
     point_id bigint NOT NULL CHECK (point_id >= 0),   -- the number that the optimiser has for it
     added_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when
     added_by text NOT NULL,                    -- by whom

@@ -6,6 +6,7 @@ DETAILS names. Users, production and operators may submit, if their token is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import asyncpg
@@ -16,9 +17,11 @@ from services.task_definition.data.telling import Telling
 from services.task_definition.desk.store.audit import audit
 from services.task_definition.tasks.api.task_filters import wanted_of, words
 from services.task_definition.tasks.policy.client_names import as_the_client_knows_it
+from services.task_definition.tasks.store import archived as store_archived
 from services.task_definition.tasks.store import periodic as store_periodic
 from services.task_definition.tasks.store import reads as store_reads
 from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.archived import ArchivedTask
 from services.task_definition.tasks.store.reads import FILES_PER_DATASET, TaskFilter
 from services.task_definition.tasks.submitting.secret_requests import SecretRequests
 from services.task_definition.tasks.submitting.submission import Submission, SubmissionRefused
@@ -137,7 +140,7 @@ class TaskRoutes:
         async with self._database.read() as connection:
             details = await store_reads.task_details(connection, task_id, caller, count_to)
             if details is None:
-                return _not_found(task_id)
+                return await _archived_details(connection, caller, task_id, with_parameters=bool(include_parameters))
             if include_parameters and WITHHELD not in details:
                 details["task_parameters"] = await store.parameters(connection, task_id)
             if include_kinds:
@@ -151,7 +154,7 @@ class TaskRoutes:
     async def get_parent_detailed_info(self, caller: Reader, task_id: Id) -> Response:
         """The same of its parent."""
         async with self._database.read() as connection:
-            if not await self._is_told(connection, caller, task_id):
+            if not await _is_told(connection, caller, task_id):
                 return _not_found(task_id)
             task = await store_reads.task_details(connection, task_id, caller)
         if task is None:
@@ -163,15 +166,18 @@ class TaskRoutes:
     async def get_task_parameters(self, caller: Reader, task_id: Id) -> Response:
         """The JSON as submitted."""
         async with self._database.read() as connection:
-            if not await self._is_told(connection, caller, task_id):
+            if not await _is_told(connection, caller, task_id):
                 return _not_found(task_id)
-            parameters = await store.parameters(connection, task_id)
+            parameters: Mapping[str, Any] = await store.parameters(connection, task_id)
+            archived = None if parameters else await store_archived.archived_task(connection, task_id)
+        if archived is not None:
+            return Envelope(archived.parameters, _said(archived))
         return Envelope(parameters) if parameters else _not_found(task_id)
 
     async def get_job_ids(self, caller: Reader, task_id: Id) -> Response:
         """PandaIDs of all its jobs."""
         async with self._database.read() as connection:
-            if not await self._is_told(connection, caller, task_id):
+            if not await _is_told(connection, caller, task_id):
                 return _not_found(task_id)
             return Envelope(await store_reads.job_ids(connection, task_id))
 
@@ -182,7 +188,7 @@ class TaskRoutes:
         """
         statuses = UNSUCCESSFUL if unsuccessful_only else None
         async with self._database.read() as connection:
-            if not await self._is_told(connection, caller, task_id):
+            if not await _is_told(connection, caller, task_id):
                 return _not_found(task_id)
             jobs = await store_reads.job_descriptions(connection, task_id, statuses, MOST_JOBS)
         message = f"only the newest {MOST_JOBS} jobs" if len(jobs) == MOST_JOBS else ""
@@ -197,15 +203,14 @@ class TaskRoutes:
     ) -> Response:
         """Its datasets with their first files."""
         async with self._database.read() as connection:
-            if not await self._is_told(connection, caller, task_id):
+            if not await _is_told(connection, caller, task_id):
                 return _not_found(task_id)
+            archived = await store_archived.archived_task(connection, task_id)
+            if archived is not None:
+                told = await store_archived.datasets_and_files(connection, archived, words(dataset_types), max_files)
+                return Envelope(told, _said(archived))
             found = await store_reads.datasets_and_files(connection, task_id, words(dataset_types), max_files)
         return Envelope(found)
-
-    async def _is_told(self, connection: asyncpg.Connection, caller: Caller, task_id: int) -> bool:
-        """Whether there is such a task and the caller may have its details; one statement, whatever the answer."""
-        whose = await store.whose(connection, task_id)
-        return whose is not None and access.DETAILS.allows(caller, whose)
 
     async def get_tasks_modified_since(
         self,
@@ -295,6 +300,32 @@ class TaskRoutes:
         """Name people with live tasks that the caller may read, or VOs, that begin so."""
         async with self._database.read() as connection:
             return Envelope(await store_reads.names_like(connection, field, start, limit, caller))
+
+
+async def _archived_details(
+    connection: asyncpg.Connection, caller: Caller, task_id: int, *, with_parameters: bool
+) -> Response:
+    """Tell the details of a task whose rows were dropped: as it was when it was archived."""
+    archived = await store_archived.archived_task(connection, task_id)
+    if archived is None:
+        return _not_found(task_id)
+    details = archived.details(caller)
+    if with_parameters and archived.is_told_to(caller):
+        details["task_parameters"] = archived.parameters
+    rules = text_of_rules(details["split_rule"] or {})
+    return Envelope({"jediTaskID": task_id, "splitRule": rules, **details}, _said(archived))
+
+
+async def _is_told(connection: asyncpg.Connection, caller: Caller, task_id: int) -> bool:
+    """Whether there is or was such a task and the caller may have its details."""
+    whose = await store.whose(connection, task_id)
+    if whose is None and (archived := await store_archived.archived_task(connection, task_id)) is not None:
+        whose = archived.whose
+    return whose is not None and access.DETAILS.allows(caller, whose)
+
+
+def _said(archived: ArchivedTask) -> str:
+    return f"task {archived.task_id} was archived on {archived.archived_at:%Y-%m-%d}: its jobs are not kept any more"
 
 
 def _not_found(task_id: int) -> Envelope:

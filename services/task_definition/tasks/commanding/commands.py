@@ -27,6 +27,7 @@ from services.task_definition.tasks.policy.final_status import parent_is_corrupt
 from services.task_definition.tasks.reclassifying import reclassify
 from services.task_definition.tasks.store import commands as store_commands
 from services.task_definition.tasks.store import tasks as store
+from services.task_definition.tasks.store.archived import archived_task
 from services.task_definition.tasks.store.tasks import TaskRow
 from shared.auth import Caller, access
 from shared.auth.access import Whose
@@ -74,7 +75,10 @@ class Commands:
         """Carry out one command, or refuse it with the code of the API; both are recorded."""
         command = replace(command, by=caller)
         task = await store.lock(work, command.task_id)
-        reply = self._refusal(task, command, caller)
+        if task is None:
+            reply: rules.Reply | None = await self._unknown(work, command.task_id)
+        else:
+            reply = refusal_of(task, command.verb, command.details, caller)
         if reply is None and task is not None and not caller.may_for(task.vo, "production"):
             reply = await self._owner_refusal(work, task, command)
         if reply is None:
@@ -182,10 +186,13 @@ class Commands:
             details=details,
         )
 
-    def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
-        if task is None:
-            return rules.Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
-        return refusal_of(task, command.verb, command.details, caller)
+    async def _unknown(self, work: UnitOfWork, task_id: int) -> rules.Reply:
+        """Say that there is no such task, or that it is in the archive alone."""
+        archived = await archived_task(work.connection, task_id)
+        if archived is None:
+            return rules.Reply(rules.NOT_FOUND, f"task {task_id} not found")
+        told = f"task {task_id} ended as {archived.status} and was archived on {archived.archived_at:%Y-%m-%d}"
+        return rules.Reply(rules.NOT_FOUND, f"{told}: no command can change it; submit it again under another name")
 
     async def _owner_refusal(self, work: UnitOfWork, task: TaskRow, command: Command) -> rules.Reply | None:
         """What production has to decide about a task of one's own."""

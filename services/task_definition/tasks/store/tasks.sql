@@ -13,9 +13,10 @@ SELECT t.task_id, t.task_name, t.user_name, t.submitted_by, t.vo, t.prod_source_
 SELECT task_parameters FROM task_parameters WHERE task_id = :task_id;
 
 -- name: status_of_task
--- The state of a task, without waiting for whoever changes it.
+-- The state of a task, without waiting for whoever changes it; of an archived one how it ended.
 -- told by: STATES
-SELECT status FROM tasks WHERE task_id = :task_id;
+SELECT status FROM tasks WHERE task_id = :task_id
+UNION ALL SELECT status FROM tasks_archive WHERE task_id = :task_id LIMIT 1;
 
 -- name: named_tasks
 -- Tasks that others refer to by id, with what decides who may (access.DETAILS).
