@@ -110,14 +110,14 @@ class Services:
             if not periodic.lease or replica.endswith("#1")
         ]
 
-    async def run_periodic(self, replica: str, periodic: Periodic) -> None:
-        """One run in its transaction, as the one replica that holds the lease if there is one."""
+    async def run_periodic(self, replica: str, periodic: Periodic) -> bool:
+        """One run in its transaction, as the one replica that holds the lease if there is one; whether it left some."""
         if periodic.lease:
             replica = self._one_of(_name_of(replica))
         # it may have been restarted since the round began
         run = next(one.run for one in self.services[replica].periodic if one.name == periodic.name)
         async with self._database_of(replica).begin(reason=f"periodic {periodic.name}") as work:
-            await run(work)
+            return bool(await run(work))
 
     def _one_of(self, name: str) -> str:
         replicas = self._replicas[name]

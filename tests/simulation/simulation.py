@@ -113,13 +113,7 @@ class Simulation:
         self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
         try:
             await self.services.start()
-            if self._has_other_kinds:
-                await self.users.open_for_other_kinds()
-                while await self.transport.load() or self.transport.waiting:
-                    await self.transport.step()
-            if self.report.seed % FULL_SEEDS == 0:
-                await self.users.narrow_queues()
-            await self.users.submit_all()
+            await self._begin()
             await self._loop()
             await self._close()
             await self._judge()
@@ -129,6 +123,19 @@ class Simulation:
         finally:
             await self.services.stop()
         return self.report
+
+    async def _begin(self) -> None:
+        """What users do before anything else happens."""
+        if self._has_other_kinds:
+            await self._open_for_other_kinds()
+        if self.report.seed % FULL_SEEDS == 0:
+            await self.users.narrow_queues()
+        await self.users.submit_all()
+
+    async def _open_for_other_kinds(self) -> None:
+        await self.users.open_for_other_kinds()
+        while await self.transport.load() or self.transport.waiting:
+            await self.transport.step()
 
     # -- the loop
 
@@ -286,9 +293,13 @@ class Simulation:
             lines = (f"task {r['task_id']}: {r['status']} until {r['retry_at']}, {r['error_dialog']}" for r in tasks)
             raise NeverEnded(f"{self.report.replay}: after {self.clock()}:" + "".join(f"\n  {line}" for line in lines))
         self._complain(await self.checker.everything(self.clock(), at_rest=True))
-        self._complain(await self.checker.results(sorted(self.users.ended)))
+        self._complain(await self._results())
         self._complain(await self.checker.merged_without_report(self.pilots.finished_ranges))
         self.report.fingerprint = await self.checker.fingerprint()
+
+    async def _results(self) -> Sequence[str]:
+        """What users would complain about."""
+        return await self.checker.results(sorted(self.users.ended))
 
     def _complain(self, violations: Sequence[str]) -> None:
         if violations:

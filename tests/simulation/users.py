@@ -39,16 +39,17 @@ class Users:
 
     async def narrow_queues(self) -> None:
         """No more jobs are queued anywhere than one, and two for each that runs."""
-        await self._set({"app": "jedi", "component": "jobbroker", "key": "NQUEUELIMITSITE", "value": 0})
+        await self.set({"app": "jedi", "component": "jobbroker", "key": "NQUEUELIMITSITE", "value": 0})
 
     async def open_for_other_kinds(self) -> None:
         """Queues take event service, two of them jumbo jobs, which small tasks have too."""
         for parameter in scenario.PARAMETERS_OF_OTHER_KINDS:
-            await self._set(parameter)
+            await self.set(parameter)
         reply = await self._grid.post("/api/v1/grid/load", {"files": scenario.grid_for_other_kinds()})
         assert reply.status == 200 and reply.json()["success"], reply.text
 
-    async def _set(self, parameter: Mapping[str, Any]) -> None:
+    async def set(self, parameter: Mapping[str, Any]) -> None:
+        """Set a runtime parameter."""
         reply = await self._client.post("/api/v1/config/set", parameter)
         assert reply.status == 200 and reply.json()["success"], reply.text
 
