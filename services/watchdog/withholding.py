@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import asyncpg
+
 from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.policy import withholding as policy
@@ -11,44 +18,95 @@ from shared.brokerage.limits import JobLimits
 from shared.config.parameter import SHARE
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.grid import Grid
 from shared.snapshot import KnownGrid
+
+#: tasks that one slice looks at
+SLICE = 500
+#: before the first task of a share
+_BEFORE_ALL = (-(2**31), 0)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """Where a turn is: of which turn, in which share, after which priority and task."""
+
+    turn: datetime | None = None
+    gshare: str = ""
+    after: tuple[int, int] = _BEFORE_ALL
 
 
 class Withholding:
-    """Find tasks to withhold, share by share; nothing is read while no limit is set."""
+    """Find tasks to withhold, share by share; nothing is read while no limit is set.
+
+    What it remembers is where its round is: all tasks are looked at in each turn, a slice at a time.
+    """
 
     def __init__(self, parameters: Parameters, grid: KnownGrid) -> None:
         self._parameters, self._grid, self._limits = parameters, grid, WatchLimits(parameters)
+        self._round = _Round()
 
     async def watch_busy_sites(self, work: UnitOfWork) -> Looked:
         """Withhold a slice of the tasks whose input is beside busy queues alone.
 
-        One that is withheld already is withheld for longer; else its time ends by itself.
+        Those that name such queues alone are, too. One that is withheld already is withheld for longer; else its time
+        ends by itself.
         """
         limits = self._parameters.filled(policy.WithholdLimits, names={policy.LABEL_SUFFIX: policy.LABEL})
-        period_s = self._limits.periods.withhold_period_s
-        if await store.start_run(work.connection, "withheld", period_s) is None or not limits.is_on:
+        last = await store.start_run(work.connection, "withheld", self._limits.periods.withhold_period_s)
+        if last is None or not limits.is_on:
             return Looked()
-        grid, n_withheld = await self._grid.grid(work.connection), 0
-        counts: dict[str, list[policy.ShareAt]] = {}
-        for row in await store.SQL.rows(work.connection, "use_of_shares", waiting=WAITING, running=RUNNING):
-            one = policy.ShareAt(row["queue"], row["n_queued"], row["n_running"])
-            counts.setdefault(row["gshare"], []).append(one)
-        for gshare in sorted(counts):
-            least = self._parameters.filled(JobLimits, names={SHARE: gshare}).queued_jobs_floor
-            busy = policy.busy_queues(counts[gshare], least)
-            closed = policy.closed_storages(grid, busy)
-            if closed:
-                n_withheld += await self._withhold(work, gshare, sorted(closed), limits, policy.told(limits, least))
-        return Looked(False, n_withheld, n_withheld)
+        grid, counts = await self._grid.grid(work.connection), await _use_of_shares(work)
+        at = self._round if self._round.turn == last.at else _Round()
+        n_looked = n_withheld = 0
+        goes_on = _Round()
+        for gshare in sorted(one for one in counts if one >= at.gshare):
+            after = at.after if gshare == at.gshare else _BEFORE_ALL
+            row = await self._withhold(work, grid, gshare, counts[gshare], limits, after, SLICE - n_looked)
+            if row is None:
+                continue
+            n_looked, n_withheld = n_looked + row["n_looked"], n_withheld + row["n_withheld"]
+            if n_looked >= SLICE:
+                goes_on = _Round(last.at, gshare, (row["priority"], row["task_id"]))
+                break
+        work.after_commit(partial(self._go_on, goes_on))
+        if n_looked >= SLICE:
+            await store.give_back_turn(work.connection, "withheld", last.at)
+        return Looked(n_looked >= SLICE, n_looked, n_withheld)
+
+    def _go_on(self, found: _Round) -> None:
+        self._round = found
 
     async def _withhold(
-        self, work: UnitOfWork, gshare: str, closed: list[str], limits: policy.WithholdLimits, reason: str
-    ) -> int:
+        self,
+        work: UnitOfWork,
+        grid: Grid,
+        gshare: str,
+        counts: Sequence[policy.ShareAt],
+        limits: policy.WithholdLimits,
+        after: tuple[int, int],
+        most: int,
+    ) -> asyncpg.Record | None:
+        """Look at the next tasks of a share; None: it has none left, or nothing is closed to it."""
+        least = self._parameters.filled(JobLimits, names={SHARE: gshare}).queued_jobs_floor
+        busy = policy.busy_queues(counts, least)
+        closed = policy.closed_storages(grid, busy)
+        if not busy and not closed:
+            return None
+        reason = policy.told(limits, least)
         await work.because(reason)
-        rows = await store.SQL.rows(
-            work.connection, "withhold_tasks", gshare=gshare, label=policy.LABEL, closed=closed,
-            io_intensity=limits.io_intensity_kb_s, priority=limits.priority, minutes=policy.WITHHELD_MIN,
-            reason=reason, allowed=store.THROTTLEABLE, most=store.MOST_TASKS,
+        return await store.SQL.row(
+            work.connection, "withhold_tasks", gshare=gshare, label=policy.LABEL, closed=sorted(closed),
+            open_queues=policy.open_queues(grid, busy), io_intensity=limits.io_intensity_kb_s,
+            priority=limits.priority, minutes=policy.WITHHELD_MIN, reason=reason,
+            reason_of_named=policy.told_of_named(least), allowed=store.THROTTLEABLE, after_priority=after[0],
+            after_id=after[1], most=most,
         )  # fmt: skip
-        return len(rows)
+
+
+async def _use_of_shares(work: UnitOfWork) -> dict[str, list[policy.ShareAt]]:
+    """Waiting and running jobs of each share, by queue."""
+    counts: dict[str, list[policy.ShareAt]] = {}
+    for row in await store.SQL.rows(work.connection, "use_of_shares", waiting=WAITING, running=RUNNING):
+        counts.setdefault(row["gshare"], []).append(policy.ShareAt(row["queue"], row["n_queued"], row["n_running"]))
+    return counts

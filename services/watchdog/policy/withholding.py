@@ -69,6 +69,22 @@ def closed_storages(grid: Grid, busy: Iterable[str]) -> set[str]:
     return (taken[True] - taken[False]) | down
 
 
+def open_queues(grid: Grid, busy: Iterable[str]) -> list[str]:
+    """Queues at which a task that names them may begin now: online, and not busy."""
+    names = set(busy)
+    return sorted(
+        queue.name for queue in grid.queues.values() if queue.status is QueueStatus.ONLINE and queue.name not in names
+    )
+
+
+def told_of_named(least: int) -> str:
+    """Why a task that names queues is withheld, for its owner."""
+    return (
+        f"withheld: it names queues, and at each that is online more jobs of its share wait than {BUSY_RATIO} x those "
+        f"that run and {least}"
+    )
+
+
 def told(limits: WithholdLimits, least: int) -> str:
     """Why a task is withheld, for its owner."""
     return (

@@ -274,28 +274,42 @@ SELECT queue, gshare, coalesce(sum(n_jobs) FILTER (WHERE status = ANY(:waiting::
   FROM queue_statistics GROUP BY queue, gshare;
 
 -- name: withhold_tasks
--- Production of a share that reads much and whose input has copies at these storages alone makes no jobs for a while, by
--- compare-and-set; what is withheld goes on being so before its time is over. Index tasks_withholdable.
-WITH asked AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t
-     WHERE t.gshare = :gshare AND t.prod_source_label = :label AND t.current_priority < :priority::int
-       AND t.io_intensity >= :io_intensity::float8 AND t.status IN ('ready', 'scouting', 'running', 'throttled')
+-- The next production of a share that reads much, after a priority and task. What has input with copies at the closed
+-- storages alone, or names queues of which none is open, makes no jobs for a while, by compare-and-set; what is withheld
+-- goes on being so before its time is over. The last one that was looked at, and how many. Index tasks_withholdable.
+WITH part AS MATERIALIZED (
+    SELECT t.task_id, t.current_priority, nullif(t.site, '') AS named FROM tasks t
+     WHERE t.gshare = :gshare AND t.current_priority < :priority::int
+       AND (t.current_priority, t.task_id) > (:after_priority::int, :after_id::bigint)
+       AND t.io_intensity >= 100 AND t.status IN ('ready', 'scouting', 'running', 'throttled')
+       AND t.prod_source_label = :label AND t.io_intensity >= :io_intensity::float8
        AND (t.status <> 'throttled' OR t.error_dialog LIKE 'withheld: %')
-       AND EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                     JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                    WHERE d.task_id = t.task_id AND d.type = 'input')
-       AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                         JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                        WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[]))
-     ORDER BY t.current_priority, t.task_id LIMIT :most::int
-)
-UPDATE tasks t
-   SET status = 'throttled', old_status = CASE WHEN t.status = 'throttled' THEN t.old_status ELSE t.status END,
-       throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
-       state_change_time = CASE WHEN t.status = 'throttled' THEN t.state_change_time ELSE orrery_now() END,
-       modification_time = orrery_now()
-  FROM asked WHERE t.task_id = asked.task_id AND (t.status = ANY(:allowed::text[]) OR t.status = 'throttled')
-RETURNING t.task_id;
+     ORDER BY t.current_priority, t.task_id LIMIT :most::int),
+asked AS MATERIALIZED (
+    SELECT p.task_id, p.named IS NOT NULL AND NOT EXISTS (
+               SELECT FROM unnest(string_to_array(p.named, ',')) q (name)
+                WHERE trim(q.name) = ANY(:open_queues::text[])) AS names_closed
+      FROM part p),
+withheld AS (
+    UPDATE tasks t
+       SET status = 'throttled', old_status = CASE WHEN t.status = 'throttled' THEN t.old_status ELSE t.status END,
+           throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes),
+           error_dialog = CASE WHEN asked.names_closed THEN :reason_of_named ELSE :reason END,
+           state_change_time = CASE WHEN t.status = 'throttled' THEN t.state_change_time ELSE orrery_now() END,
+           modification_time = orrery_now()
+      FROM asked
+     WHERE t.task_id = asked.task_id AND (t.status = ANY(:allowed::text[]) OR t.status = 'throttled')
+       AND (asked.names_closed OR
+            EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                      JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                     WHERE d.task_id = t.task_id AND d.type = 'input')
+            AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                              JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                             WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[])))
+    RETURNING 1)
+SELECT current_priority AS priority, task_id, (SELECT count(*) FROM part) AS n_looked,
+       (SELECT count(*) FROM withheld) AS n_withheld
+  FROM part ORDER BY current_priority DESC, task_id DESC LIMIT 1;
 
 -- name: nearly_done
 -- Live analysis of a share of which so much is processed, with its files. Index tasks_progress.

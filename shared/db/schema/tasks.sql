@@ -172,7 +172,7 @@ CREATE INDEX tasks_of_work_queues ON tasks (work_queue_id, current_priority DESC
 CREATE INDEX tasks_fillable ON tasks (prod_source_label, current_priority DESC, task_id)
     WHERE event_service = 0 AND coalesce(site, '') = '' AND status IN ('ready', 'running');
 -- Tasks that read much and may be withheld.
-CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority)
+CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority, task_id)
     WHERE io_intensity >= 100 AND status IN ('ready', 'scouting', 'running', 'throttled');
 -- Tasks of a share that are nearly done: they may get another share.
 CREATE INDEX tasks_progress ON tasks (gshare, progress)

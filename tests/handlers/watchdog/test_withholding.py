@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from services.task_definition.tasks.explaining import Explanation
+from services.watchdog import withholding
 from services.watchdog.withholding import Withholding
 from shared.auth import Caller
 from shared.cache import NullCache
@@ -125,3 +126,49 @@ async def test_it_is_withheld_for_longer_while_that_lasts_goes_on_after_and_says
     await stage.value("DELETE FROM watch_runs")
     await stage.run(stage.watchdog.watch_attempts)
     assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", one) == "running"
+
+
+@pytest.mark.usefixtures("grid")
+async def test_a_task_that_names_busy_or_closed_queues_alone_is_withheld_wherever_its_input_is(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await queue(connection, "Q3", status="offline")
+    await jobs(connection, "Q1", 21, 0)
+    both = ("DISK1", "DISK2")
+    named = [await task(connection, *both, site=site) for site in ("Q1", "Q1,Q3")]
+    for site in ("Q2", "Q1,Q2", ""):
+        await task(connection, *both, site=site)
+    assert await withheld(stage) == named
+    said = await stage.value("SELECT error_dialog FROM tasks WHERE task_id = $1", named[0])
+    assert said.startswith("withheld: it names queues, and at each that is online more jobs of its share wait than 2 x")
+    await jobs(connection, "Q1", 20, 0)
+    stage.clock.forward(minutes=16)
+    await stage.run(stage.watchdog.watch_attempts)
+    assert await withheld(stage) == []
+
+
+@pytest.mark.usefixtures("grid")
+async def test_in_each_turn_all_tasks_are_looked_at_a_slice_at_a_time_in_all_shares(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(withholding, "SLICE", 3)
+    expected = []
+    for gshare in ("Data", "MC"):
+        await jobs(connection, "Q1", 100, 0, gshare)
+        for number in range(4):
+            # those that are looked at first are not withheld: they are not looked at for ever
+            await task(connection, "DISK2", gshare=gshare, current_priority=number)
+            expected.append(await task(connection, "DISK1", gshare=gshare, current_priority=100 + number))
+    watch = Withholding(stage.parameters, KnownGrid(NullCache()))
+    await rows.insert(connection, "watch_runs", {"watch": "withheld", "last_run_at": stage.clock.now})
+    for _ in range(2):
+        stage.clock.forward(minutes=6)
+        looked = []
+        while True:
+            async with stage.database.begin(reason="watch") as work:
+                looked.append(await watch.watch_busy_sites(work))
+            if not looked[-1]:
+                break
+        assert [one.n_found for one in looked] == [3, 3, 3, 3, 3, 1]
+        found = await connection.fetch("SELECT task_id FROM tasks WHERE status = 'throttled' ORDER BY task_id")
+        assert [row["task_id"] for row in found] == sorted(expected)

@@ -297,7 +297,9 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         "least_percent": 90, "closed": ["DISK"], "io_intensity": 100, "priority": 800, "label": "managed",
         "minutes": 15, "reason": "r", "allowed": ["ready"], "files_ready": 50, "files_remaining": 100,
         "storages": ["DISK"], "lease_s": 60, "waited_s": 3600, "days": 30,
-        "oldest_s": 86400, "no_email": "noEmail", "upto": 0,
+        "oldest_s": 86400, "no_email": "noEmail",
+        "after_priority": -1, "after_id": 0, "upto": 0, "open_queues": ["Q1"],
+        "reason_of_named": "r",
     }  # fmt: skip
     asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withhold_tasks")]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
