@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from services.jumbo_watchdog.parameters import PERIOD_S
-from services.jumbo_watchdog.policy.switch import DISABLED, WAITING, JumboLimits, boosts, decide, kicks
+from services.jumbo_watchdog.policy.switch import (
+    DISABLED,
+    WAITING,
+    JumboLimits,
+    JumboTask,
+    asks_again,
+    boosts,
+    decide,
+    kicks,
+)
 from services.jumbo_watchdog.store import tasks as store
 from shared.config.parameters import Parameters
 from shared.db.turns import take_turn
@@ -48,13 +57,22 @@ class JumboWatchdog:
             else:
                 reasons[one.task_id] = "are looked at again: the task changed, or is worked on, while that was decided"
         kicked = await self._kick(work, kicks(tasks.values()))
-        await store.note_reasons(work.connection, reasons, switched | dict.fromkeys(kicked, NONE_LEFT))
+        again = self._ask_again(work, tasks)
+        await store.note_reasons(work.connection, reasons, again | switched | dict.fromkeys(kicked, NONE_LEFT))
         for boost in boosts(tasks.values(), limits):
             work.emit(
                 TaskOrderRequested(
                     task_id=boost.task_id, priority=boost.priority, reason=boost.reason, requested_by=NAME
                 )
             )
+
+    def _ask_again(self, work: UnitOfWork, tasks: Mapping[int, JumboTask]) -> dict[int, str]:
+        """Have queues for co-jumbo jobs asked for at once; for which tasks, and why."""
+        asking = asks_again(tasks.values())
+        for task_id, reason in asking.items():
+            work.emit(TaskJumboSwitched(task_id=task_id, enabled=tasks[task_id].enabled, asks_again=True))
+            log.info("task %s: jumbo jobs %s", task_id, reason)
+        return asking
 
     async def _kick(self, work: UnitOfWork, task_ids: Sequence[int]) -> list[int]:
         """Have jumbo jobs made for tasks that lost theirs; which they were."""

@@ -150,9 +150,13 @@ class TasksCounted(Event):
 
 
 class TaskJumboSwitched(TaskEvent):
-    """Jumbo jobs were switched on or off for the task."""
+    """Jumbo jobs were switched on or off for the task.
+
+    `asks_again`: queues for co-jumbo jobs are asked for at once, for all of its job sets that wait for some.
+    """
 
     enabled: bool
+    asks_again: bool = False
 
 
 class TaskPointsOpened(TaskEvent):

@@ -86,6 +86,7 @@ class JumboTask:
     files_left: int = 0
     n_active_jumbo_jobs: int = 0
     ready_ranges: int = 0
+    files_waiting: int = 0
     in_file_positions: bool = False
     files_per_job: int = 0
     events_per_job: int = 0
@@ -197,6 +198,23 @@ def kicks(tasks: Iterable[JumboTask]) -> list[int]:
         and task.n_active_jumbo_jobs == 0
         and task.ready_ranges > 0
     )
+
+
+def asks_again(tasks: Iterable[JumboTask]) -> dict[int, str]:
+    """Tasks whose waiting job sets ask for co-jumbo jobs anew, each with why.
+
+    Of a task with priority 900 or more none waits for its turn. Source: PanDA server, JumboWatchDog (input is reset so
+    that co-jumbo jobs are made anew).
+    """
+    return {
+        task.task_id: f"looked at again: priority {task.priority} is at least {NEAR_PRIORITY}, and "
+        f"{task.files_waiting} files wait for co-jumbo jobs"
+        for task in sorted(tasks, key=lambda task: task.task_id)
+        if task.use_jumbo is not None
+        and task.priority >= NEAR_PRIORITY
+        and task.files_waiting > 0
+        and task.status in ("ready", "scouting", "running")
+    }
 
 
 def _refusal(task: JumboTask, limits: JumboLimits) -> str | None:

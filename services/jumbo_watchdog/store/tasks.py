@@ -65,6 +65,7 @@ def task_of(row: asyncpg.Record, *, has_place: bool) -> JumboTask:
         files_left=row["files_left"],
         n_active_jumbo_jobs=row["n_active_jumbo_jobs"],
         ready_ranges=row["ready_ranges"],
+        files_waiting=row["files_waiting"],
         in_file_positions=rules.numbers_within_files,
         files_per_job=rules.n_files_per_job or 0,
         events_per_job=rules.n_events_per_job or 0,

@@ -5,14 +5,15 @@
 -- the ranges that jobs have not processed, and its jumbo jobs. Indexes tasks_event_service, task_files_state, job_sets_open,
 -- jumbo_jobs_task.
 SELECT t.task_id, t.status, t.use_jumbo, t.current_priority, t.trans_uses, t.trans_home, t.architecture, t.container_name,
-       t.site, t.split_rule, e.unused_events + p.picked_events AS events_without_range, e.total_events, e.files_left,
+       t.site, t.split_rule, e.unused_events + p.picked_events AS events_without_range, e.total_events, e.files_left, e.files_waiting,
        r.n_ranges, r.ready_ranges, j.n_active_jumbo_jobs
   FROM tasks t
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(greatest(coalesce(d.n_events, 0) - coalesce(d.n_events_used, 0), 0)), 0)::bigint
                   AS unused_events,
               coalesce(sum(d.n_events), 0)::bigint AS total_events,
-              coalesce(sum(d.n_files - d.n_files_finished - d.n_files_failed), 0)::bigint AS files_left
+              coalesce(sum(d.n_files - d.n_files_finished - d.n_files_failed), 0)::bigint AS files_left,
+              coalesce(sum(d.n_files_waiting), 0)::bigint AS files_waiting
          FROM task_datasets d
         WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')) e
   CROSS JOIN LATERAL (

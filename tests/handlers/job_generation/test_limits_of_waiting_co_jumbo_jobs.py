@@ -8,7 +8,7 @@ import pytest
 
 from services.job_generation.kinds.event_service.store import waiting_sets
 from services.job_generation.kinds.event_service.store.waiting_sets import SETS_OF_OFFER
-from shared.events import JobsFailed
+from shared.events import JobsFailed, TaskJumboSwitched
 from shared.runtime.service import Context
 from tests.databases import Databases
 from tests.handlers.grids import a_record, load_grid, small_grid
@@ -245,3 +245,13 @@ async def test_copies_are_not_made_at_a_queue_that_cannot_hold_their_input(story
         "SELECT j.queue, r.disk_mb FROM jobs j JOIN requirement_shapes r USING (shape_id) WHERE j.task_id = $1", task_id
     )
     assert [row for row in rows if row["queue"] == "Q_SMALL" and row["disk_mb"] > 10000] == []
+
+
+async def test_all_sets_that_wait_ask_for_queues_anew_when_the_switcher_says_so(story: Story) -> None:
+    task_id, _, _ = await only_jumbo(story)
+    rounds = "SELECT co_jumbo_after > 0 OR co_jumbo_retry_at > orrery_now() FROM tasks WHERE task_id = $1"
+    assert await story.value(rounds, task_id) is True, "they wait for their turn"
+    switched = TaskJumboSwitched(task_id=task_id, enabled=True)
+    assert chunks_in(await story.hear(switched)) == []
+    [chunk_id] = chunks_in(await story.hear(switched.model_copy(update={"asks_again": True})))
+    assert await story.value("SELECT is_for_waiting FROM chunks WHERE chunk_id = $1", chunk_id) is True

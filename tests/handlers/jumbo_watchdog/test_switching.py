@@ -234,3 +234,18 @@ async def test_a_task_that_lost_its_jumbo_jobs_gets_the_priority_of_the_paramete
         switched, order = await run(jumbo_database)
     assert (switched["task_id"], switched["enabled"]) == (task, False)
     assert (order["task_id"], order["priority"], order["reason"]) == (task, 500, "its jumbo jobs are off")
+
+
+@pytest.mark.parametrize(("priority", "n_waiting", "asks"), [(900, 2, True), (899, 2, False), (900, 0, False)])
+async def test_of_a_task_with_priority_900_job_sets_that_wait_ask_for_queues_anew(
+    jumbo_database: Database, priority: int, n_waiting: int, asks: bool
+) -> None:
+    async with jumbo_database.read() as connection:
+        task = await rows.task(
+            connection, event_service=1, use_jumbo="R", current_priority=priority, split_rule={"nFilesPerJob": 1}
+        )
+        await rows.dataset(connection, task, n_events=900_000, n_events_used=0, n_files=9, n_files_waiting=n_waiting)
+        events = [one for one in await run(jumbo_database) if one.get("asks_again")]
+        assert [(one["task_id"], one["enabled"]) for one in events] == [(task, True)] * asks
+        said = "looked at again: priority 900 is at least 900, and 2 files wait for co-jumbo jobs"
+        assert await connection.fetchval("SELECT switched FROM jumbo_reasons") == (said if asks else None)

@@ -30,7 +30,7 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ChunkBrokered, ChunkUnplaceable, QueueChoice, TaskEvent, TaskJumboSwitched
+from shared.events import ChunkBrokered, ChunkUnplaceable, QueueChoice, TaskJumboSwitched
 from shared.runtime.service import Periodic
 
 FINISH_CO_JUMBO_EVERY_S = 3600.0
@@ -150,8 +150,10 @@ class JumboJobs(BuiltKind, BesideSets, ServesSets):
         """Jumbo jobs are switched on or off."""
         return ((TaskJumboSwitched, self.on_task_jumbo_switched),)
 
-    async def on_task_jumbo_switched(self, event: TaskEvent, work: UnitOfWork) -> None:
+    async def on_task_jumbo_switched(self, event: TaskJumboSwitched, work: UnitOfWork) -> None:
         """Jumbo jobs were switched: the task's input may be used in another way from now on."""
+        if event.asks_again:
+            await store_waiting.ask_anew(work, event.task_id)
         await self._settling.settle_again(work, event.task_id, Prompt(force=True))
 
     def periodic(self) -> Sequence[Periodic]:

@@ -78,6 +78,11 @@ async def ask_by(work: UnitOfWork, task_id: int, retry_at: datetime) -> None:
     await SQL.run(work.connection, "ask_by", task_id=task_id, retry_at=retry_at)
 
 
+async def ask_anew(work: UnitOfWork, task_id: int) -> None:
+    """Queues are asked for again at once, beginning with the first set that waits."""
+    await SQL.run(work.connection, "ask_anew", task_id=task_id)
+
+
 async def hold_set(work: UnitOfWork, job_set_id: int, retry_at: datetime) -> None:
     """No job is made for a set until then, unless it is woken before."""
     await SQL.run(work.connection, "hold_set", job_set_id=job_set_id, retry_at=retry_at)

@@ -71,6 +71,10 @@ UPDATE tasks SET co_jumbo_retry_at = :retry_at::timestamptz WHERE task_id = :tas
 UPDATE tasks SET co_jumbo_after = :job_set_id::bigint
  WHERE task_id = :task_id AND co_jumbo_after <> :job_set_id::bigint;
 
+-- name: ask_anew
+-- A round over all sets that wait begins now.
+UPDATE tasks SET co_jumbo_retry_at = orrery_now(), co_jumbo_after = 0 WHERE task_id = :task_id;
+
 -- name: hold_set
 -- A set whose next job no site takes now; a search says only here that it wants one.
 UPDATE job_sets SET retry_at = :retry_at, wants = coalesce(wants, 'consumer')
