@@ -117,7 +117,7 @@ RULES: tuple[TimeRule, ...] = (
     ANALYSIS_WAITS,
     TimeRule("defined", ("defined",), _STATE, job_timeout("defined", 4), "closed", REASSIGNED, _PANDA),
     TimeRule("assigned", ("assigned",), _STATE, job_timeout("assigned", 12), "closed", REASSIGNED, _PANDA),
-    TimeRule("throttled", ("throttled",), _STATE, job_timeout("throttled", 7 * 24), "closed", EXPIRED, _PANDA),
+    TimeRule("throttled", ("throttled",), _CREATED, job_timeout("throttled", 7 * 24), "closed", EXPIRED, _PANDA),
     TimeRule("quiet_queue", _WAITS, _STATE, job_timeout("quiet_queue", 4), "closed", REASSIGNED, _PANDA,
              Condition(least_priority=HIGH_PRIORITY, no_start_for_h=2)),
     TimeRule("closed_queue", _WAITS, _STATE, job_timeout("closed_queue", 4), "closed", REASSIGNED, _SERVER,

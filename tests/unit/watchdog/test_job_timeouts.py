@@ -125,6 +125,16 @@ def test_a_job_of_a_task_that_disables_reassignment_is_not_sent_elsewhere_but_it
     assert (verdict is not None) == ends and (verdict is None or verdict.to_status == "failed")
 
 
+@pytest.mark.parametrize("status", ["pending", "throttled"])
+def test_what_counts_from_creation_does_not_begin_anew_with_a_change_of_state(status: str) -> None:
+    limits = replace(LIMITS, hours={**LIMITS.hours, "queued": 0.0})  # which counts from creation, too
+    limit = {"pending": HOUR, "throttled": 7 * DAY}[status]
+    young = job(status, MINUTE, created_at=NOW - limit)
+    assert overdue(young, limits, NOW) is None
+    verdict = overdue(replace(young, created_at=NOW - limit - MINUTE), limits, NOW)
+    assert verdict is not None and verdict.rule == status and "after its creation" in verdict.reason
+
+
 def test_an_offline_queue_has_the_usual_limits() -> None:
     assert overdue(job("activated", 3 * DAY, queue=WatchedQueue(status="offline")), TimeLimits(), NOW) is not None
 
