@@ -43,7 +43,7 @@ def run(seed: int, faults: Faults | None = None) -> Report:
 
 async def run_seed(seed: int, faults: Faults | None = None) -> Report:
     """Raises what the run raises: nothing of a run that failed is used again."""
-    asyncio.get_running_loop().set_exception_handler(_note_death)
+    asyncio.get_running_loop().set_exception_handler(note_death)
     server_url = servers.Servers.find().database_url
     stage = _free.pop() if _free else await Stage.set_up(server_url, await ensure_world(server_url, authority()))
     try:
@@ -69,7 +69,7 @@ def leave() -> None:
         _loops.pop().close()
 
 
-def _note_death(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+def note_death(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """A killed service leaves tasks behind that nobody waits for; anything else is worth a line."""
     if not isinstance(context.get("exception"), ServiceDied):
         loop.default_exception_handler(context)

@@ -8,10 +8,9 @@ import pytest
 
 from services.watchdog.policy.retention import RULES
 from tests import servers
-from tests.simulation.crashes import ServiceDied
 from tests.simulation.days import Days, growing, one_day_kept
 from tests.simulation.prepared import ensure_world
-from tests.simulation.running import authority
+from tests.simulation.running import authority, note_death
 from tests.simulation.simulation import Report
 from tests.simulation.stage import Stage
 
@@ -24,7 +23,7 @@ def run(n_days: int, *switched_off: str) -> tuple[Report, Days]:
     """So many days with every rule keeping one, but for some that are switched off."""
 
     async def go() -> tuple[Report, Days]:
-        asyncio.get_running_loop().set_exception_handler(_note_death)
+        asyncio.get_running_loop().set_exception_handler(note_death)
         url = servers.Servers.find().database_url
         stage = await Stage.set_up(url, await ensure_world(url, authority()))
         try:
@@ -35,11 +34,6 @@ def run(n_days: int, *switched_off: str) -> tuple[Report, Days]:
             await stage.drop(url)
 
     return asyncio.run(go())
-
-
-def _note_death(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    if not isinstance(context.get("exception"), ServiceDied):
-        loop.default_exception_handler(context)
 
 
 @pytest.mark.night

@@ -43,7 +43,14 @@ WITH gone AS (DELETE FROM event_ranges r
                USING unnest(:file_ids::bigint[], :set_ids::bigint[]) AS w (file_id, job_set_id)
                WHERE r.task_id = :task_id AND r.file_id = w.file_id
                  AND r.job_set_id IS DISTINCT FROM w.job_set_id RETURNING r.*)
-INSERT INTO event_ranges_past SELECT g.*, orrery_now() FROM gone g;
+INSERT INTO event_ranges_past (
+       event_range_id, task_id, dataset_id, file_id, status, job_id, job_process_id, def_min_event_id,
+       def_max_event_id, processed_up_to_event_id, attempt_nr, obj_store_id, event_offset, is_jumbo, zip_row_id,
+       file_not_deleted, error_code, path_convention, error_diag, job_set_id)
+SELECT event_range_id, task_id, dataset_id, file_id, status, job_id, job_process_id, def_min_event_id,
+       def_max_event_id, processed_up_to_event_id, attempt_nr, obj_store_id, event_offset, is_jumbo, zip_row_id,
+       file_not_deleted, error_code, path_convention, error_diag, job_set_id
+  FROM gone;
 
 -- name: members_of_jobs
 -- The sets of jobs, and what each is there.
