@@ -98,6 +98,13 @@ def _waiting(waiting: Mapping[str, Any]) -> Iterable[Finding]:
     for row in waiting["requests"]:
         what = f"requests to the catalogue of {row['vo']} fail: {row['reason']}"
         yield Finding(what, row["n_requests"], row["since"], "orrery catalogue requests")
+    for row in waiting["snapshots"]:
+        what = (
+            f"{row['process']} ({row['name']}) has a transaction open: no row that was deleted since is removed, "
+            "tables grow, partitions are not dropped, and claims get slower"
+        )
+        see = "`slow` below; pg_terminate_backend(pid), or ROLLBACK PREPARED"
+        yield Finding(what, row["n_transactions"], row["since"], see)
     for row in waiting["queues"]:
         what = f"{row['queue']} has jobs, and no pilot asked there within the last hour"
         yield Finding(what, row["n_jobs"], row["last_pilot_at"], f"orrery explain queue {row['queue']}")

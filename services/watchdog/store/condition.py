@@ -41,5 +41,6 @@ async def waiting(connection: asyncpg.Connection) -> dict[str, Any]:
         "transfers": (await rows(connection, "transfers_too_long", usual_s=USUAL_S))[0],
         "results": (await rows(connection, "results_not_applied", usual_s=USUAL_S, at_most=MOST_COUNTED))[0],
         "requests": await rows(connection, "requests_refused"),
+        "snapshots": await rows(connection, "old_snapshots", usual_s=USUAL_S, at_most=MOST_LISTED),
         "queues": await rows(connection, "queues_without_pilots", at_most=MOST_LISTED),
     }
