@@ -18,6 +18,7 @@ from shared.catalogue.port import DatasetFacts
 from shared.db.queries import Queries
 from shared.model.dataset_types import WITHOUT_DATA
 from shared.model.storage import Storage
+from shared.states.job import MEANINGS
 
 SQL = Queries.beside(__file__)
 
@@ -110,4 +111,4 @@ async def secondary_inputs_of_chunk(
 
 async def history_of_task(connection: asyncpg.Connection, task_id: int) -> asyncpg.Record:
     """Files of the masters, those that finished, and the queues where the task has or had jobs."""
-    return await SQL.one(connection, "task_history", task_id=task_id)
+    return await SQL.one(connection, "task_history", task_id=task_id, statuses=list(MEANINGS))

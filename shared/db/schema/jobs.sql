@@ -89,7 +89,8 @@ CREATE INDEX jobs_order_key ON jobs (order_key_id, status) WHERE order_key_id <>
 -- what runs at the queues of a site, of VOs with task queues
 CREATE INDEX jobs_running_with_order_key ON jobs (queue, order_key_id)
     WHERE order_key_id <> 0 AND status IN ('sent', 'starting', 'running');
-CREATE INDEX jobs_task ON jobs (task_id, status);
+-- and the queues where a task has jobs, one after the other: it may have a million
+CREATE INDEX jobs_task ON jobs (task_id, status, queue);
 -- live jobs of a queue: they are counted queue by queue, never all at once
 CREATE INDEX jobs_live ON jobs (queue, status) WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled');
 -- scout jobs of a task are counted again and again while it is scouting; there are few of them
