@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
 from services.job_brokerage.parameters import limits_from
-from services.job_brokerage.policy.request import analysis_input, job_request
+from services.job_brokerage.policy.request import TaskHistory, analysis_input, job_request
 from services.job_brokerage.store import chunks as store
 from services.job_brokerage.store.usage import UsageSnapshot, read_own
-from shared.brokerage.analysis_facts import AnalysisInput
+from shared.brokerage.matchmaking import Advert
 from shared.brokerage.policy import JobBrokerage
-from shared.brokerage.request import JobRequest
+from shared.brokerage.request import InputDataset, JobRequest
+from shared.brokerage.smallest_job import SecondaryInput
+from shared.brokerage.usage import OwnUsage, Usage
 from shared.catalogue import CatalogueReader
 from shared.config.parameters import Parameters
 from shared.model.analysis import is_analysis
@@ -32,6 +35,25 @@ def policy_of(request: JobRequest, find_policy: FindPolicy) -> JobBrokerage:
     return find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
 
 
+@dataclass(frozen=True)
+class Use:
+    """Who uses how much, and how far a task of analysis is."""
+
+    history: TaskHistory
+    usage: Usage
+    own: OwnUsage
+
+
+@dataclass(frozen=True)
+class ChunkFacts:
+    """What was read for a chunk beside its row: whatever is supposed of its numbers does not change it."""
+
+    inputs: tuple[InputDataset, ...]
+    secondary: tuple[SecondaryInput, ...]
+    adverts: tuple[Advert, ...]
+    use: Use | None
+
+
 class ChunkLoading:
     """Makes the request of a chunk's row: for a decision, and for one that is only supposed."""
 
@@ -41,25 +63,20 @@ class ChunkLoading:
     async def request(
         self, connection: asyncpg.Connection, row: Mapping[str, Any], parameters: Parameters, now: datetime
     ) -> JobRequest:
-        """Read input with its copies, limits, usage and advertisements.
+        """Read what the request needs, and make it. Raises ValueError where the task's needs make no sense."""
+        return request_of(row, await self.facts(connection, row), parameters, now)
 
-        Raises ValueError where the task's needs make no sense.
-        """
+    async def facts(self, connection: asyncpg.Connection, row: Mapping[str, Any]) -> ChunkFacts:
+        """Read input with its copies, usage and advertisements."""
         storages = self._snapshot.world.grid.storages
-        inputs = await inputs_of_chunk(self._catalogue, connection, row["chunk_id"], storages)
-        for_analysis = is_analysis(row["task_type"], row["prod_source_label"])
-        limits = limits_from(
-            parameters, vo=row["vo"], is_analysis=for_analysis, gshare=row["gshare"], cloud=row["cloud"]
+        return ChunkFacts(
+            inputs=await inputs_of_chunk(self._catalogue, connection, row["chunk_id"], storages),
+            secondary=await secondary_inputs_of_chunk(self._catalogue, connection, row["chunk_id"]),
+            adverts=await store.site_adverts(connection),
+            use=await self._use(connection, row) if _is_analysis(row) else None,
         )
-        analysis = await self._analysis(connection, row, parameters) if for_analysis else None
-        adverts = await store.site_adverts(connection)
-        secondary = await secondary_inputs_of_chunk(self._catalogue, connection, row["chunk_id"])
-        return job_request(row, inputs, limits, now, analysis, adverts, secondary)
 
-    async def _analysis(
-        self, connection: asyncpg.Connection, row: Mapping[str, Any], parameters: Parameters
-    ) -> AnalysisInput:
-        """Read who uses how much, and how far the task is."""
+    async def _use(self, connection: asyncpg.Connection, row: Mapping[str, Any]) -> Use:
         history = await store.task_history(connection, row["task_id"])
         usage = await self._usage.current(connection)
         own = await read_own(
@@ -69,4 +86,18 @@ class ChunkLoading:
             vo=row["vo"] or "",
             working_group=row["working_group"] or "",
         )
-        return analysis_input(row, history, usage, own, parameters)
+        return Use(history, usage, own)
+
+
+def request_of(row: Mapping[str, Any], facts: ChunkFacts, parameters: Parameters, now: datetime) -> JobRequest:
+    """The request of a chunk, with its limits. Raises ValueError where the task's needs make no sense."""
+    limits = limits_from(
+        parameters, vo=row["vo"], is_analysis=_is_analysis(row), gshare=row["gshare"], cloud=row["cloud"]
+    )
+    use = facts.use
+    analysis = analysis_input(row, use.history, use.usage, use.own, parameters) if use else None
+    return job_request(row, facts.inputs, limits, now, analysis, facts.adverts, facts.secondary)
+
+
+def _is_analysis(row: Mapping[str, Any]) -> bool:
+    return is_analysis(row["task_type"], row["prod_source_label"])

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 
-from services.job_brokerage.loading import ChunkLoading, FindPolicy, policy_of
+from services.job_brokerage.loading import ChunkLoading, FindPolicy, policy_of, request_of
 from services.job_brokerage.policy.kinds import kind_of
 from services.job_brokerage.store import chunks as store
 from shared.auth import Caller
@@ -83,9 +84,10 @@ class Supposing:
         )
         check_read(row, numbers)
         now = await connection.fetchval("SELECT orrery_now()")
+        facts = await self._loading.facts(connection, row)
         try:
-            before = await self._loading.request(connection, row, self._parameters, now)
-            after = await self._loading.request(connection, _with(row, numbers), supposed, now)
+            before = request_of(row, facts, self._parameters, now)
+            after = _sharing(before, request_of(_with(row, numbers), facts, supposed, now))
         except ValueError as error:
             raise WrongRequest([FieldProblem("number", str(dict(numbers)), "what makes sense", str(error))]) from None
         async with self._turn:
@@ -106,10 +108,16 @@ class Supposing:
         """Decide on both, on one world; where nothing is supposed once."""
         world = self._snapshot.world.of_vo(before.vo)
         old = policy_of(before, self._find_policy).decide(world, before, seed)
-        if after == before:
+        if after == before and after.analysis is before.analysis:
             return old, old, Difference([], {})
         new = policy_of(after, self._find_policy).decide(world, after, seed)
-        return old, new, difference(Stored(old.packed()), Stored(new.packed()), at_most)
+        return old, new, difference(Stored.of(old), Stored.of(new), at_most)
+
+
+def _sharing(before: JobRequest, after: JobRequest) -> JobRequest:
+    """The same, with what is known of user and task where that is alike: numbers of a task change nothing of it."""
+    old, new = before.analysis, after.analysis
+    return replace(after, analysis=old) if old and new and old.limits == new.limits else after
 
 
 def numbers_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -166,9 +174,10 @@ def _setting(text: str, vo: str | None) -> dict[Place, Any]:
 
 
 def _told(decision: Decision) -> dict[str, Any]:
+    summary = decision.summary()
     return {
         "outcome": decision.outcome,
         "chosen": list(decision.chosen),
-        "summary": decision.summary(),
-        "reason": decision.reason(),
+        "summary": summary,
+        "reason": decision.reason(summary),
     }

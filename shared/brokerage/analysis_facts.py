@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,21 @@ class AnalysisInput:
     limits: AnalysisLimits = field(default_factory=AnalysisLimits)
     usage: Usage = field(default_factory=Usage)
     own: OwnUsage = field(default_factory=OwnUsage)
+    # The last facts that were derived; never part of the value, never copied.
+    _known: dict[str, tuple[QueueColumns, datetime, AnalysisFacts]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was computed on the way."""
+        return {**self.__dict__, "_known": {}}
+
+    def facts(self, columns: QueueColumns, now: datetime) -> AnalysisFacts:
+        """What follows from it at these columns, derived once: two requests may share it."""
+        known = self._known.get("facts")
+        if known is None or known[0] is not columns or known[1] != now:
+            known = self._known["facts"] = (columns, now, analysis_facts(self, columns, now))
+        return known[2]
 
 
 def _by_row(columns: QueueColumns, numbers: Mapping[str, float]) -> Real:

@@ -130,12 +130,12 @@ class Decision:
             "wanted": f"{check.wanted} {check.text(float(self.wanted[place]))}",
         }
 
-    def reason(self) -> str:
-        """One line for people.
+    def reason(self, summary: Mapping[str, Any] | None = None) -> str:
+        """One line for people; `summary`: where it is known already.
 
         Example: "48 queues: 3 configuration, 40 data ...; nearest miss: NAME (check: found, wanted)".
         """
-        summary = self.summary()
+        summary = summary or self.summary()
         one, many = ("queue", "queues") if self.kind == "job" else ("nucleus", "nuclei")
         if not self.names:
             return f"there are no {many}"

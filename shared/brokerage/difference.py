@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isclose, isnan
+from operator import itemgetter
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shared.brokerage.explained import Stored
 from shared.brokerage.pipeline import PASSED
@@ -14,8 +17,8 @@ from shared.brokerage.pipeline import PASSED
 #: in the order in which changes are told
 ORDER = ("passes now", "left out now", "other weight", "other reason", "other numbers", "looked at now",
          "not looked at any more")  # fmt: skip
-#: texts have six digits: numbers that are closer read the same
-ALIKE = 1e-6
+#: in place of a place in `ORDER`
+SAME = -1
 
 
 @dataclass(frozen=True)
@@ -31,48 +34,50 @@ class Difference:
 
 def difference(before: Stored, after: Stored, at_most: int | None = None) -> Difference:
     """Compare two decisions by the names of their queues or nuclei; `at_most`: so many changes are told."""
-    old, new = ({name: place for place, name in enumerate(one.names)} for one in (before, after))
-    found = list[tuple[int, str]]()
-    for name in _that_may_differ(before, after):
-        what = _what(before, old.get(name), after, new.get(name))
-        if what:
-            found.append((ORDER.index(what), name))
-    numbers = Counter(ORDER[place] for place, _ in found)
+    both, alone = _by_name(before, after)
+    kinds = _kinds(before, after, both)
+    found: list[tuple[int, str, int | None, int | None]] = [
+        (kinds[one], before.names[old], old, new)
+        for one, (old, new) in zip(np.flatnonzero(kinds != SAME).tolist(), both[kinds != SAME].tolist(), strict=True)
+    ]
+    found += alone
+    numbers = Counter(ORDER[place] for place, *_ in found)
     changes = [
-        {"name": name, "what": ORDER[place], "before": _entry(before, old.get(name)),
-         "after": _entry(after, new.get(name))}
-        for place, name in sorted(found)[:at_most]
-    ]  # fmt: skip
+        {"name": name, "what": ORDER[place], "before": _entry(before, old), "after": _entry(after, new)}
+        for place, name, old, new in sorted(found, key=itemgetter(0, 1))[:at_most]
+    ]
     return Difference(changes, {what: numbers[what] for what in ORDER if numbers[what]})
 
 
-def _that_may_differ(before: Stored, after: Stored) -> Iterable[str]:
-    """Names of either; where both have the same, at the same places, those where a code or number differs."""
-    if list(before.names) != list(after.names):
-        return {*before.names, *after.names}
-    return [before.names[place] for place in before.places_that_differ(after).tolist()]
+def _by_name(before: Stored, after: Stored) -> tuple[NDArray[np.int64], list[tuple[int, str, int | None, int | None]]]:
+    """Pairs of places of the same name; and what only one of the two looked at."""
+    if list(before.names) == list(after.names):
+        places = np.arange(len(before.names))
+        return np.column_stack((places, places)), []
+    old, new = ({name: place for place, name in enumerate(one.names)} for one in (before, after))
+    pairs = np.asarray([(place, new[name]) for name, place in old.items() if name in new], np.int64).reshape(-1, 2)
+    came = [(ORDER.index("looked at now"), name, None, place) for name, place in new.items() if name not in old]
+    went = [
+        (ORDER.index("not looked at any more"), name, place, None) for name, place in old.items() if name not in new
+    ]
+    return pairs, [*came, *went]
 
 
-def _what(before: Stored, old: int | None, after: Stored, new: int | None) -> str:
-    """Empty where the two say the same."""
-    if old is None:
-        return "looked at now"
-    if new is None:
-        return "not looked at any more"
+def _kinds(before: Stored, after: Stored, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What is different of each pair, as a place in `ORDER`; SAME where the two say the same."""
+    old, new = pairs[:, 0], pairs[:, 1]
     did, does = before.codes[old] == PASSED, after.codes[new] == PASSED
-    if did != does:
-        return "passes now" if does else "left out now"
-    if does:
-        return "" if before.weight_of(old) == after.weight_of(new) else "other weight"
-    if before.check_of(old) != after.check_of(new):
-        return "other reason"
-    return "" if all(map(_are_alike, before.compared(old), after.compared(new))) else "other numbers"
-
-
-def _are_alike(one: float | str, other: float | str) -> bool:
-    if isinstance(one, str) or isinstance(other, str):
-        return one == other
-    return one == other or isclose(one, other, rel_tol=ALIKE) or (isnan(one) and isnan(other))
+    other_reason = ~did & ~does & (before.reasons(old) != after.reasons(new))
+    kinds = np.full(len(pairs), SAME, np.int64)
+    for what, is_so in (
+        ("other numbers", ~did & ~does & ~before.numbers_are_alike(old, after, new)),
+        ("other reason", other_reason),
+        ("other weight", did & does & ~before.weights_are_alike(old, after, new)),
+        ("left out now", did & ~does),
+        ("passes now", ~did & does),
+    ):  # the reason before its numbers
+        kinds[is_so] = ORDER.index(what)
+    return kinds
 
 
 def _entry(decision: Stored, place: int | None) -> Mapping[str, Any] | None:

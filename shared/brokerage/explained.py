@@ -12,14 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage.check import Check, Tier
+from shared.brokerage.decision import Decision
 from shared.brokerage.pipeline import PASSED
 
 Facts = Mapping[str, Any]
+#: texts have six digits: numbers that are closer read the same
+ALIKE = 1e-6
 _NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
 
 
 class Stored:
     """A stored decision by its columns: a place becomes text where it is asked for, and nowhere else."""
+
+    @classmethod
+    def of(cls, decision: Decision) -> Stored:
+        """A decision as it would be stored, without the lists that are stored."""
+        names = ("names", "codes", "found", "wanted", "weights", "terms")
+        checks = {str(code): check.describe() for code, check in sorted(decision.checks.items())}
+        return cls({**{name: getattr(decision, name) for name in names}, "checks": checks})
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         self._row = row
@@ -51,29 +61,47 @@ class Stored:
             "lifts": stored["lifts"],
         }
 
-    def check_of(self, place: int) -> str | None:
-        """The check that left out what is at a place; None: it passed."""
-        code = int(self.codes[place])
-        return None if code == PASSED else self._known[code].name
-
-    def compared(self, place: int) -> tuple[float | str, float | str]:
-        """What was found at a place and what was wanted; of this decision's words the texts."""
-        found, wanted = float(self._found[place]), float(self._wanted[place])
-        check = self._known.get(int(self.codes[place]))
-        return (check.text(found), check.text(wanted)) if check and check.words else (found, wanted)
-
     def weight_of(self, place: int) -> tuple[float | None, dict[str, float | None]]:
         """Its weight and the terms of it."""
-        return self._row["weights"][place], {term: values[place] for term, values in self._row["terms"].items()}
+        terms = {term: _known_number(values[place]) for term, values in self._row["terms"].items()}
+        return float(self._row["weights"][place]), terms
 
-    def places_that_differ(self, other: Stored) -> NDArray[np.int64]:
-        """Places with another code, numbers or words there, and those that passed; names are the same."""
-        pairs = ((self._found, other._found), (self._wanted, other._wanted))
-        is_alike = np.all([(one == two) | (np.isnan(one) & np.isnan(two)) for one, two in pairs], axis=0)
-        both = self._known.keys() & other._known.keys()
-        reworded = [code for code in both if self._known[code].words != other._known[code].words]
-        is_looked_at = (self.codes == PASSED) | np.isin(self.codes, reworded)
-        return np.flatnonzero((self.codes != other.codes) | ~is_alike | is_looked_at)
+    def reasons(self, places: NDArray[np.int64]) -> NDArray[np.str_]:
+        """The names of the checks that left out what is at these places; empty: it passed."""
+        names = {PASSED: "", **{code: check.name for code, check in self._known.items()}}
+        codes, place_of = np.unique(self.codes[places], return_inverse=True)
+        return np.asarray([names[int(code)] for code in codes], np.str_)[place_of]
+
+    def numbers_are_alike(
+        self, places: NDArray[np.int64], other: Stored, others: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether what was found and wanted here reads as there; words are numbered by each decision for itself."""
+        found, wanted = (self._found[places], other._found[others]), (self._wanted[places], other._wanted[others])
+        alike: NDArray[np.bool_] = _are_alike(*found) & _are_alike(*wanted)
+        says_words = self._are_words()[places] | other._are_words()[others]
+        codes = [code for code in self._known.keys() & other._known.keys() if self._words(code) == other._words(code)]
+        has_same_words = np.isin(self.codes[places], codes) & (self.codes[places] == other.codes[others])
+        for one in np.flatnonzero(says_words & ~(has_same_words & alike)).tolist():
+            alike[one] = self._texts(int(places[one])) == other._texts(int(others[one]))
+        return alike
+
+    def _words(self, code: int) -> Sequence[str]:
+        return self._known[code].words
+
+    def _texts(self, place: int) -> tuple[str, str] | None:
+        check = self._known.get(int(self.codes[place]))
+        return None if check is None else (check.text(self._found[place]), check.text(self._wanted[place]))
+
+    def weights_are_alike(
+        self, places: NDArray[np.int64], other: Stored, others: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether weight and terms here are as there."""
+        terms, other_terms = self._row["terms"], other._row["terms"]
+        if terms.keys() != other_terms.keys():
+            return np.zeros(len(places), np.bool_)
+        pairs = [(self._row["weights"], other._row["weights"]), *((terms[one], other_terms[one]) for one in terms)]
+        columns = [(np.asarray(one, np.float64)[places], np.asarray(two, np.float64)[others]) for one, two in pairs]
+        return np.all([_are_alike(one, two) for one, two in columns], axis=0)
 
     def passed(self) -> list[int]:
         """The places that passed every check, the best first."""
@@ -141,6 +169,18 @@ class Stored:
             {"check": check, "n_queues": self.n_queues(places), "n_entries": len(places)} for check, places in of_check
         ]
         return self.entries(told), numbers
+
+
+def _are_alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        is_near = np.abs(one - other) <= ALIKE * np.maximum(np.abs(one), np.abs(other))
+    found: NDArray[np.bool_] = (one == other) | is_near | (np.isnan(one) & np.isnan(other))
+    return found
+
+
+def _known_number(value: float | None) -> float | None:
+    """None for what is not known, which is NaN in a decision that is not stored."""
+    return None if value is None or np.isnan(value) else float(f"{value:.9g}")
 
 
 def explain_row(row: Mapping[str, Any]) -> list[Facts]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, analysis_facts
+from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput
 from shared.brokerage.columns import QueueColumns
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert
@@ -120,11 +120,7 @@ class JobRequest:
 
     def analysis_facts(self, columns: QueueColumns) -> AnalysisFacts | None:
         """What analysis brokerage knows of user and task at the queues; None for other work."""
-        given = self.analysis
-        if given is None:
-            return None
-        derive = lambda: analysis_facts(given, columns, self.now)  # noqa: E731
-        return self.once("analysis_facts", columns, derive)
+        return None if self.analysis is None else self.analysis.facts(columns, self.now)
 
     @property
     def is_urgent(self) -> bool:

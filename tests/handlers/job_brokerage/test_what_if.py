@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from services.job_brokerage import loading
 from services.job_brokerage.app import build
 from shared.db import Database
 from shared.runtime.service import Context
@@ -99,3 +100,52 @@ async def test_queues_are_named_by_a_part_of_their_names(database: Database, con
         found = (await client.get("/api/v1/grid/names", params={"part": "a", "limit": 3})).json()["data"]
         assert found == ["Q_ALPHA", "Q_BETA", "Q_DELTA"]
         assert (await client.get("/api/v1/grid/names", params={"part": "eta"})).json()["data"] == ["Q_BETA"]
+
+
+@pytest.fixture
+async def of_analysis(database: Database, context: Context, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ask about analysis whose user has jobs waiting at one of its queues; `read`: what was read for that."""
+    read: list[str] = []
+    for module, name in ((loading, "read_own"), (loading, "inputs_of_chunk"), (loading.store, "task_history")):
+        monkeypatch.setattr(module, name, _noting(getattr(module, name), name, read))
+    await load_grid(database)
+    web = application_of(await started(build(context)), context.authority)
+    offer = await an_offer(database, user_name="ada", vo="atlas", task_type="anal", prod_source_label="user",
+                           gshare="User Analysis")  # fmt: skip
+    await copy_at(database, offer, "GAMMA_DATADISK", "ALPHA_DATADISK")
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, vo, status, n_jobs, n_cores)"
+            " VALUES ('Q_GAMMA', 'SCORE', 'User Analysis', 'ada', 'atlas', 'activated', 50, 50)"
+        )
+    headers = {"Authorization": f"Bearer {context.authority.issue('ada', ['user'], ['atlas'])}"}
+
+    async def ask(**query: Any) -> Any:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(web), base_url="http://test", headers=headers
+        ) as client:
+            return (await client.get(PATH, params={"task_id": offer.task_id, **query})).json()["data"]
+
+    return ask, read
+
+
+def _noting(function: Any, name: str, noted: list[str]) -> Any:
+    async def called(*arguments: Any, **named: Any) -> Any:
+        noted.append(name)
+        return await function(*arguments, **named)
+
+    return called
+
+
+async def test_a_parameter_that_analysis_alone_reads_makes_a_difference(of_analysis: Any) -> None:
+    ask, _ = of_analysis
+    found = await ask(parameter=["anal_jobbroker.MAX_QUEUED_JOBS_PER_PQ_USER=10"])
+    assert [(one["name"], one["what"], one["after"]["check"]) for one in found["changes"]] == [
+        ("Q_GAMMA/SCORE", "left out now", "user_queue")
+    ]
+
+
+async def test_whatever_is_supposed_it_is_read_once_what_does_not_depend_on_it(of_analysis: Any) -> None:
+    ask, read = of_analysis
+    found = await ask(number=["ram_count=900000"])
+    assert found["after"]["outcome"] == "none" and sorted(read) == ["inputs_of_chunk", "read_own", "task_history"]
