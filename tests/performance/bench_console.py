@@ -1,8 +1,9 @@
 """Pages of the console among a million tasks, with a million jobs, and hints to a thousand of them.
 
 Server time of a page is that of the console and of the services that it asks, in one process, without sockets; the task
-shown has all the jobs and two decisions about 5 000 queues, which are the grid. Every page is asked for but that of the
-invariants, which are looked for in everything while it is waited for. Hints go from a commit through the outbox and
+shown has all the jobs and two decisions about 5 000 queues, which are the grid. Who looks is an operator who has a
+tenth of all tasks; these are months old, and some wait too long. Every page is asked for but that of the invariants,
+which are looked for in everything while it is waited for. Hints go from a commit through the outbox and
 RabbitMQ to open pages, which all ask again. `python -m tests.performance.bench_console`.
 """
 
@@ -55,6 +56,7 @@ from tests.performance.sizes import exit_code, sized
 
 N_TASKS, N_JOBS, N_QUEUES = sized(1_000_000, 2_000), sized(1_000_000, 2_000), sized(5_000, 500)
 N_CALLS, N_WARM = sized(100, 5), 3
+N_PARKED = sized(1_000, 10)
 N_PAGES, N_HINTS = sized(1_000, 50), sized(50, 3)
 PAGE_MS, HINT_S = 100.0, 1.0
 SHOWN = 1
@@ -64,6 +66,23 @@ _JOBS = (
     "                  queue, resource_type, gshare, user_name, prod_source_label, job_type, deadline_at)"
     " SELECT n, $2, 1, 1, 100, 1, 1, (ARRAY['activated', 'running', 'holding'])[1 + n % 3], 'Q' || n % 500, 'SCORE',"
     "        'MC', 'alice', 'managed', 'normal', 'infinity' FROM generate_series(1, $1::bigint) n"
+)
+#: tasks of half a year, of which some wait, some have failed lately, and their datasets
+_AGES = (
+    "UPDATE tasks SET state_change_time = orrery_now() - task_id % 180 * interval '1 day',"
+    "       modification_time = orrery_now() - task_id % 180 * interval '1 day', status = CASE task_id % 100"
+    "       WHEN 3 THEN 'pending' WHEN 13 THEN 'exhausted' WHEN 23 THEN 'throttled' ELSE status END,"
+    "       error_dialog = CASE WHEN task_id % 10 = 3 THEN repeat('no queue has room for it; ', 10) END"
+    " WHERE task_id <> $1"
+)
+_DATASETS = (
+    "INSERT INTO catalogue.datasets (scope, name, kind, state, n_files, n_bytes)"
+    " SELECT 'bench', 'bench.' || n, 'dataset', 'frozen', 10, 1000 FROM generate_series(1, $1::bigint) n"
+    " ON CONFLICT DO NOTHING"
+)
+_PARKED = (
+    "INSERT INTO parked_messages (consumer, event_id, routing_key, reason, body)"
+    " SELECT 'bench', n, 'task.ready', repeat('it failed ', 30), '{}' FROM generate_series(1, $1::int) n"
 )
 _CHECK = {"name": "memory_too_large", "tier": "configuration", "temporary": False, "found": "memory of a job",
           "wanted": "maxrss of the queue", "unit": "MB", "words": [], "parameters": [], "lifts": []}  # fmt: skip
@@ -81,8 +100,9 @@ _LOADS = (
 )
 EXAMPLE_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid"
 N_SITES = sized(500, 50)
-PAGES = ("", "search?q=1", "search?q=Q77", "search?q=user.bench.77*", "suggestions?of=jobs&q=queue%3DQ7",
-        "tasks", "tasks?q=status%3Drunning", "tasks?q=user%3D%22owner+of+many%22",
+PAGES = ("", "search?q=1", "search?q=Q77", "search?q=user.bench.77*", "search?q=ch.123456", "search?q=nothing",
+        "suggestions?of=jobs&q=queue%3DQ7", "tasks", "tasks?q=status%3Drunning", "tasks?q=user%3D%22owner+of+many%22",
+        "tasks?q=status%3Drunning+user%3D%22owner+of+few%22", "tasks?q=name%3Dnothing", "tasks?q=name%3D77*",
         f"tasks/commands?command=kill&shown=1,{','.join(map(str, range(2, 101)))}&all=yes",
         f"tasks/{SHOWN}", f"tasks/{SHOWN}/why", f"tasks/{SHOWN}/why?check=memory_too_large", f"tasks/{SHOWN}/decisions",
         f"tasks/{SHOWN}/decisions?first={{first}}&second={{second}}", f"tasks/{SHOWN}/timeline",
@@ -111,7 +131,10 @@ async def fill(url: str) -> list[int]:
         checks = orjson.dumps({"1": _CHECK}).decode()
         for factor in (1.0, 2.0):
             await connection.execute(_DECISION, N_QUEUES, SHOWN, summary, checks, chunk_id, factor)
-        await connection.execute("ANALYZE")
+        await connection.execute(_AGES, SHOWN, timeout=1200)
+        await connection.execute(_DATASETS, N_TASKS, timeout=1200)
+        await connection.execute(_PARKED, N_PARKED)
+        await connection.execute("VACUUM ANALYZE")
         kept = await connection.fetch("SELECT decision_id FROM brokerage_decisions ORDER BY decision_id")
         return [row["decision_id"] for row in kept]
     finally:
@@ -159,7 +182,7 @@ async def console_at(url: str) -> AsyncIterator[tuple[FastAPI, Service, Counted,
     async with httpx.AsyncClient(transport=counted) as client:
         service = service_of(ConsoleSettings(api_url="http://api"), client)
         web = application_of(service, Authority.generate())
-        yield web, service, counted, authority.issue("olga", ["operator"]), database
+        yield web, service, counted, authority.issue(bench_task_lists.MANY, ["operator"]), database
     await database.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
@@ -9,14 +10,12 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
 from services.console.asking import SLOW_TIMEOUT_S, Away, Refused
-from services.console.policy.filters import quoted
+from services.console.policy.filters import TO_BE_FOUND, can_be_found, quoted
 from services.console.showing.pages import Page
 from shared.model.whole_numbers import LARGEST_ID
 
 #: tasks of each kind that are listed, and of which the longest waiting are taken
 SHOWN, LOOKED_AT = 10, 200
-#: newest tasks whose names are searched
-LOOKED_THROUGH = 250_000
 FAILED_WITHIN = timedelta(days=7)
 WAITING = "pending,throttled,paused,staging"
 MOST_CHARACTERS = 300
@@ -51,7 +50,7 @@ async def search(visit: Visit) -> Page:
     """Find the task and job of a number, and what has a text in its name."""
     wanted = visit.word("q")[:MOST_CHARACTERS]
     data: dict[str, Any] = {"q": wanted, "tasks": [], "jobs": [], "queues": [], "people": [], "datasets": []}
-    shown: dict[str, Any] = {"looked_through": 0, "quoted": quoted(wanted)}
+    shown: dict[str, Any] = {"too_short": "", "quoted": quoted(wanted)}
     if not wanted:
         return Page("search.html", "Search", "orrery tasks", data, shown=shown)
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and 0 < int(wanted) <= LARGEST_ID:
@@ -60,13 +59,18 @@ async def search(visit: Visit) -> Page:
             tasks=_task(visit, int(wanted)),
         )
     else:
-        shown["looked_through"] = LOOKED_THROUGH
-        found = await visit.api.parts(
-            queues=_queues(visit, wanted),
-            tasks=visit.api.get("task/list", name=wanted, newest=LOOKED_THROUGH, limit=SHOWN, counts="false"),
-            people=visit.api.get("task/list", user_name=wanted, limit=SHOWN, counts="false"),
-            datasets=visit.api.get("catalogue/datasets", name=_pattern(wanted), limit=SHOWN),
-        )
+        questions: dict[str, Awaitable[Any]] = {
+            "queues": _queues(visit, wanted),
+            "people": visit.api.get("task/list", user_name=wanted, limit=SHOWN, counts="false"),
+        }
+        if can_be_found(wanted):
+            questions |= {
+                "tasks": visit.api.get("task/list", name=wanted, limit=SHOWN, counts="false"),
+                "datasets": visit.api.get("catalogue/datasets", name=_pattern(wanted), limit=SHOWN),
+            }
+        else:
+            shown["too_short"] = TO_BE_FOUND
+        found = await visit.api.parts(**questions)
     told = {name: rows or [] for name, rows in found.data.items()}
     verb = "orrery tasks; orrery jobs; orrery queues"
     return Page("search.html", f"Search: {wanted}", verb, data | told, found.away, shown)

@@ -16,17 +16,24 @@ from shared.states.task import MEANINGS as TASK_STATES
 _WORD = re.compile(r'\w+="[^"]*"|\S+')
 #: longer texts are no filters
 MOST_CHARACTERS = 500
+#: names are found by three letters or digits of theirs: of less the database has no index
+_FOUND_BY = re.compile(r"[^\W_]{3}")
+TO_BE_FOUND = "three letters or digits together, or more"
 
 
 @dataclass(frozen=True)
 class Word:
-    """One word of a filter: the parameter of the API that it becomes, what it means, and what it may be."""
+    """One word of a filter: the parameter of the API that it becomes, what it means, and what it may be.
+
+    `is_part`: it is a part of what is looked for.
+    """
 
     parameter: str
     means: str
     choices: Sequence[str] = ()
     is_number: bool = False
     several: bool = False
+    is_part: bool = False
 
     def wrong(self, value: str) -> str:
         """What is allowed instead of a value; empty where it is right."""
@@ -39,7 +46,7 @@ class Word:
             return f"{f'{near[0]}? ' if near else ''}one of {', '.join(self.choices)}"
         if self.is_number and not (value.isascii() and value.isdigit() and 0 < int(value[:19]) <= LARGEST_ID):
             return "a whole number greater than zero"
-        return ""
+        return TO_BE_FOUND if self.is_part and not can_be_found(value) else ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ TASKS: Mapping[str, Word] = {
     "status": Word("status", "its state; several with commas", tuple(TASK_STATES), several=True),
     "vo": Word("vo", "the VO that it belongs to"),
     "user": Word("user_name", "whose it is"),
-    "name": Word("name", "a part of its name; * stands for any text"),
+    "name": Word("name", "a part of its name; * stands for any text", is_part=True),
     "label": Word("label", "prodSourceLabel: managed, user, ..."),
     "type": Word("task_type", "taskType: prod, anal, ..."),
 }
@@ -73,6 +80,11 @@ JOBS: Mapping[str, Word] = {
     "queue": Word("queue", "where it runs: QUEUE or QUEUE/TYPE"),
     "user": Word("user_name", "whose it is"),
 }
+
+
+def can_be_found(name: str) -> bool:
+    """Whether a part of a name is enough to find it by. Example: mc23 and *.ttb* are; a1 and x.* are not."""
+    return _FOUND_BY.search(name) is not None
 
 
 def quoted(value: str) -> str:

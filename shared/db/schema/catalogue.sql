@@ -29,6 +29,8 @@ CREATE TABLE catalogue.datasets (
     expires_at timestamptz,                    -- until when it is kept, as nobody needs it; NULL: it is needed
     readable_by_all boolean NOT NULL DEFAULT false   -- opened for all VOs
 );
+-- Datasets by a part of their name.
+CREATE INDEX datasets_name_parts ON catalogue.datasets USING gin (name gin_trgm_ops);
 CREATE INDEX datasets_expire ON catalogue.datasets (expires_at) WHERE expires_at IS NOT NULL;
 
 -- The datasets of containers.

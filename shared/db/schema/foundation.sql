@@ -1,5 +1,9 @@
 -- What all tables rest on: the record of this schema, the clock, settings of a transaction, partitions by day.
 
+-- Names are found by a part of them with an index. PostgreSQL's own package of extensions has it, and the owner of a
+-- database may create it.
+CREATE EXTENSION IF NOT EXISTS pg_trgm;
+
 -- The one clock of durable times: the database's, or in simulations the session setting orrery.now.
 CREATE FUNCTION orrery_now() RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('orrery.now', true), '')::timestamptz, transaction_timestamp())

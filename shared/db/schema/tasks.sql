@@ -136,6 +136,8 @@ CREATE TABLE tasks (
     ami_flag varchar(10)                       -- READY once it was done or finished, so that AMI is aware of it
 ) WITH (fillfactor = 80);
 CREATE INDEX tasks_name ON tasks (task_name);
+-- Tasks by a part of their name.
+CREATE INDEX tasks_name_parts ON tasks USING gin (task_name gin_trgm_ops);
 -- Names that are to be the only ones are so in their VO: what others call their tasks is not told.
 CREATE UNIQUE INDEX tasks_unique_name ON tasks (vo, task_name) WHERE unique_name;
 CREATE INDEX tasks_live ON tasks (status, current_priority DESC, task_id)

@@ -133,6 +133,17 @@ async def test_a_service_that_is_away_leaves_its_part_saying_so_and_the_rest_wor
     assert f"/{away} cannot be asked: ConnectError" in data["away"].values()
 
 
+async def test_names_are_searched_for_what_an_index_finds_and_for_less_the_page_says_so(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    page = Page((await browser.get("/console/search?q=v1")).text)
+    assert "allowed: three letters or digits together, or more" in page.text
+    assert [one.get("name") for one in api.queries("task/list")] == [None] and not api.queries("catalogue/datasets")
+    page = Page((await browser.get("/console/search?q=mc23.v1")).text)
+    assert "allowed:" not in page.text and "/console/tasks?q=name%3Dmc23.v1" in page.links
+    assert ["mc23.v1"] in [one.get("name") for one in api.queries("task/list")]
+
+
 @pytest.mark.parametrize("path", ["/console/tasks", "/console/queues", "/console/system", "/console/tasks/7/why"])
 async def test_a_page_whose_only_service_is_away_says_so(
     browser: httpx.AsyncClient, api: StubbedApi, path: str

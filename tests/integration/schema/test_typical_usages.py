@@ -40,6 +40,9 @@ TASKS = [
      "SELECT task_id FROM tasks WHERE retry_at <= orrery_now() AND status = ANY($1)", (["pending"],), "tasks_retry"),
     ("children of a task", "SELECT task_id FROM tasks WHERE parent_tid = $1", (5,), "tasks_parent"),
     ("a task by name", "SELECT task_id FROM tasks WHERE task_name = $1", ("task.77",), "tasks_name"),
+    ("tasks by a part of their name, the newest first",
+     "SELECT task_id FROM tasks WHERE task_name LIKE $1 ORDER BY task_id DESC LIMIT 51", ("%sk.4321%",),
+     "tasks_name_parts"),
     ("remaining work of a nucleus",
      "SELECT task_id FROM tasks WHERE nucleus = $1"
      " AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')",
@@ -48,6 +51,9 @@ TASKS = [
 DATASETS = [
     ("datasets of a task", "SELECT dataset_name, type FROM task_datasets WHERE task_id = $1", (77,),
      "task_datasets_task"),
+    ("datasets of the catalogue by a part of their name",
+     "SELECT name FROM catalogue.datasets WHERE name LIKE $1 ORDER BY name LIMIT 10", ("%set.4321%",),
+     "datasets_name_parts"),
     ("datasets to be processed in a task",
      "SELECT dataset_name FROM task_datasets WHERE task_id = $1 AND status = $2 AND n_files_to_be_used > n_files_used"
      " AND type = $3", (77, "ready", "input"), "task_datasets_task"),
@@ -140,6 +146,8 @@ INSERT INTO task_datasets (dataset_id, task_id, dataset_name, type, status, cont
                            state_check_time, state_check_expiration, locked_by, locked_time)
 SELECT n, n, 'dataset.' || n, 'input', 'ready', 'container.' || n / 10, 10, orrery_now() - n * interval '1 hour',
        CASE WHEN n % 500 = 0 THEN orrery_now() END, CASE WHEN n % 500 = 0 THEN 'x' END, orrery_now()
+  FROM generate_series(1, 20000) n;
+INSERT INTO catalogue.datasets (scope, name, kind) SELECT 's', 'dataset.' || n, 'dataset'
   FROM generate_series(1, 20000) n;
 INSERT INTO task_files (file_id, dataset_id, task_id, lfn, scope, type, status, max_attempt, chunk_id, job_id,
                         out_job_id)

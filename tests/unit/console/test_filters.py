@@ -27,6 +27,7 @@ def test_nothing_asks_for_everything() -> None:
         ("vo=", "vo=", "a value behind ="),
         ("vo=atlas vo=cms", "vo=cms", "vo= once"),
         ("<script>alert(1)</script>", "<script>alert(1)</script>", "one of status="),
+        ("name=v1.x*", "name=v1.x*", "three letters or digits together, or more"),
     ],
 )
 def test_the_word_that_is_wrong_is_named_with_what_is_allowed(text: str, word: str, allowed: str) -> None:

@@ -258,7 +258,6 @@ class TaskRoutes:
         vo: Text = None,
         since: Time = None,
         before_id: MaybeId = None,
-        newest: MaybeId = None,
         limit: Annotated[int, Page(1000)] = 100,
         offset: Offset = 0,
         counts: bool = True,
@@ -266,7 +265,7 @@ class TaskRoutes:
     ) -> Response:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
-        `before_id` is the last id of the page before; `newest`: the last so many ids are looked through.
+        `before_id` is the last id of the page before; `name`: a part of it, with * for any text.
         Without `jobs` files are counted alone, without `counts` nothing.
         """
         statuses = words(status)
@@ -283,7 +282,6 @@ class TaskRoutes:
             vo=vo,
             modified_since=since,
             before_id=before_id,
-            newest=newest,
             at_most=limit,
             skip=offset,
         )

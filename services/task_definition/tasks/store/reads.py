@@ -38,7 +38,7 @@ MAY_BE_HELD = frozenset(STATES["share"])
 class TaskFilter:
     """Filters of a list; None does not filter.
 
-    `name` may have * for any text; `newest`: of the last so many ids.
+    `name` may have * for any text.
     """
 
     statuses: Sequence[str] | None = None
@@ -52,7 +52,6 @@ class TaskFilter:
     req_id: int | None = None
     vo: str | None = None
     before_id: int | None = None
-    newest: int | None = None
     at_most: int = 100
     skip: int = 0
 
@@ -113,7 +112,6 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
         req_id=wanted.req_id,
         vo=wanted.vo,
         before_id=wanted.before_id,
-        newest=wanted.newest,
         task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
         at_most=min(wanted.at_most, MAX_TASKS),
         skip=wanted.skip,

@@ -1,7 +1,7 @@
 -- name: list_tasks
 -- Newest first; every filter may be NULL. A filter on what the state view hides finds only what the reader may have in
 -- full (told_only); of whoever produces nothing that is their own (owner). Indexes tasks_user_newest, tasks_vo_newest,
--- tasks_user, tasks_by_status.
+-- tasks_user, tasks_by_status, tasks_name_parts.
 -- told by: DETAILS
 SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
        old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
@@ -19,7 +19,6 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
    AND (:vo::text IS NULL OR vo = :vo) AND (:before_id::bigint IS NULL OR task_id < :before_id)
    AND (:owner::text IS NULL OR user_name = :owner)
-   AND (:newest::bigint IS NULL OR task_id > (SELECT max(task_id) FROM tasks) - :newest)
    AND (NOT :told_only::boolean
         OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
