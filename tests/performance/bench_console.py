@@ -102,7 +102,7 @@ EXAMPLE_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid"
 N_SITES = sized(500, 50)
 PAGES = ("", "search?q=1", "search?q=Q77", "search?q=user.bench.77*", "search?q=ch.123456", "search?q=nothing",
         "suggestions?of=jobs&q=queue%3DQ7", "tasks", "tasks?q=status%3Drunning", "tasks?q=user%3D%22owner+of+many%22",
-        "tasks?q=status%3Drunning+user%3D%22owner+of+few%22", "tasks?q=name%3Dnothing", "tasks?q=name%3D77*",
+        "tasks?q=status%3Drunning+user%3D%22owner+of+few%22", "tasks?q=name%3Dnothing", "tasks?q=name%3Dbench.77*",
         f"tasks/commands?command=kill&shown=1,{','.join(map(str, range(2, 101)))}&all=yes",
         f"tasks/{SHOWN}", f"tasks/{SHOWN}/why", f"tasks/{SHOWN}/why?check=memory_too_large", f"tasks/{SHOWN}/decisions",
         f"tasks/{SHOWN}/decisions?first={{first}}&second={{second}}", f"tasks/{SHOWN}/timeline",

@@ -58,15 +58,23 @@ SELECT count(*) AS n_jobs, min(deadline_at) AS since FROM (
      LIMIT :at_most::int) due;
 
 -- name: tasks_too_long
--- Tasks that are longer in a passing state than is usual, of each state up to so many. Index tasks_by_status.
+-- Tasks that are longer in a passing state than is usual, of each state up to so many, and the one that is longest in it.
+-- Index tasks_passing: each of these states is in it.
 -- told by: OPERATORS
-SELECT s.status, s.usual_s, count(*) AS n_tasks, min(t.state_change_time) AS since, min(t.task_id) AS example
+SELECT s.status, s.usual_s, counted.n_tasks, longest.state_change_time AS since, longest.task_id AS example
   FROM unnest(:statuses::text[], :usual_s::float8[]) AS s (status, usual_s)
  CROSS JOIN LATERAL (
         SELECT task_id, state_change_time FROM tasks
          WHERE tasks.status = s.status AND state_change_time < orrery_now() - make_interval(secs => s.usual_s)
-         ORDER BY task_type, current_priority DESC, task_id LIMIT :at_most::int) t
- GROUP BY 1, 2 ORDER BY min(t.state_change_time);
+           AND tasks.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'ready', 'scouting', 'running')
+         ORDER BY state_change_time, task_id LIMIT 1) longest
+ CROSS JOIN LATERAL (
+        SELECT count(*) AS n_tasks FROM (
+               SELECT FROM tasks
+                WHERE tasks.status = s.status AND state_change_time < orrery_now() - make_interval(secs => s.usual_s)
+                  AND tasks.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'ready', 'scouting', 'running')
+                ORDER BY state_change_time, task_id LIMIT :at_most::int) few) counted
+ ORDER BY longest.state_change_time;
 
 -- name: chunks_too_long
 -- Chunks for which no queue was looked for since. Index chunks_open.

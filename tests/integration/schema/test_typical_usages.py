@@ -399,3 +399,16 @@ async def test_a_slice_of_the_audit_of_counters_reads_what_it_compares_alone(pop
         name: await rows_read(populated, SQL.text(name), tuple(map(given.get, SQL.parameters(name)))) for name in most
     }
     assert {name: n_rows for name, n_rows in found.items() if n_rows > most[name]} == {}
+
+
+async def test_of_tasks_that_are_not_too_long_in_a_state_the_condition_reads_none(
+    populated: asyncpg.Connection,
+) -> None:
+    from services.watchdog.policy.condition import USUAL_OF_TASKS
+    from services.watchdog.store.condition import SQL as CONDITION
+
+    given = {"statuses": list(USUAL_OF_TASKS), "usual_s": list(USUAL_OF_TASKS.values()), "at_most": 10_000}
+    statement, names = CONDITION.text("tasks_too_long"), CONDITION.parameters("tasks_too_long")
+    assert await rows_read(populated, statement, tuple(map(given.get, names))) == 0
+    used = await indexes_used(populated, statement, tuple(map(given.get, names)))
+    assert used == {"tasks_passing"}, used
