@@ -161,6 +161,7 @@ def _started_per_hour(usage: Usage, gshare: str, now: datetime) -> dict[str, flo
         queue: sum(n_started * inside(hour) for share, hour, n_started in one.starts if share == gshare)
         / START_RATE_HOURS
         for queue, one in usage.queues.items()
+        if one.starts
     }
 
 
@@ -193,10 +194,7 @@ def share_usage(usage: Usage) -> float:
     The first is its running cores in percent of what is due to it, the second those of everything below its level-1
     share in percent of what is due to that; NaN without a target, 0 if nothing runs.
     """
-    running: dict[str, int] = {}
-    for queue in usage.queues.values():
-        for (_, gshare), counts in queue.shares.items():
-            running[gshare] = running.get(gshare, 0) + counts.running_cores
+    running = usage.running_cores
     total, top = sum(running.values()), usage.level_1.get(USER_SHARE, USER_SHARE)
     below = sum(cores for gshare, cores in running.items() if usage.level_1.get(gshare, gshare) == top)
     due, due_to_top = usage.share_percent.get(USER_SHARE, 0.0), usage.share_percent.get(top, 0.0)

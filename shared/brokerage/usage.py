@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from shared.brokerage.classes import SiteWaits
 from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, QueueHistory, UserUsage
@@ -59,6 +60,15 @@ class Usage:
     queues: Mapping[str, QueueUsage] = field(default_factory=dict)
     share_percent: Mapping[str, float] = field(default_factory=dict)
     level_1: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def running_cores(self) -> Mapping[str, int]:
+        """Those of each share at all queues, summed once for all decisions that share this value."""
+        found: dict[str, int] = {}
+        for queue in self.queues.values():
+            for (_, gshare), counts in queue.shares.items():
+                found[gshare] = found.get(gshare, 0) + counts.running_cores
+        return found
 
     def updated(self, names: Iterable[str], recent: Mapping[str, QueueUsage], since: datetime, now: datetime) -> Usage:
         """Usage with some queues replaced; of their past only the hours from `since` on were read."""

@@ -23,7 +23,7 @@ QUEUES_OF_ONE = 500
 #: of the table of queues with jobs of a task
 ROWS = 100
 #: differences between two decisions that are listed
-CHANGES = 200
+CHANGES = 100
 #: a page without hints, or with one that was lost, is no older
 REFRESH_S = 15
 #: what others are told has this key, and names to whom the rest is told

@@ -17,7 +17,7 @@ from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 
 #: differences that are listed
-CHANGES = 200
+CHANGES = 100
 #: numbers of a task, what each is, and the name of its unit in the answer
 NUMBERS: Mapping[str, tuple[str, str]] = {
     "ram_count": ("memory", "ram_unit"),

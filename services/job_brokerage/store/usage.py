@@ -57,8 +57,10 @@ class UsageSnapshot:
                 self._changed.update(changed)
                 self._all_changed |= all_changed
                 raise
-            self._usage = Usage(usage.queues, percent_of_shares(shares), level_1_of_shares(shares))
-            return self._usage
+            percent, level_1 = percent_of_shares(shares), level_1_of_shares(shares)
+            if usage is not self._usage or (percent, level_1) != (usage.share_percent, usage.level_1):
+                self._usage = usage = Usage(usage.queues, percent, level_1)
+            return usage
 
     async def _read(self, connection: asyncpg.Connection, changed: list[str] | None) -> Usage:
         known, now = self._usage, await SQL.value(connection, "now")

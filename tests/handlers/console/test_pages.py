@@ -240,7 +240,7 @@ async def test_what_if_asks_the_server_with_the_seed_of_the_decision_and_shows_w
     assert api.queries("grid/what_if") == [
         {
             "task_id": ["7"], "chunk_id": [str(decision["chunk_id"])], "seed": [str(decision["seed"])],
-            "number": ["ram_count=1000"], "parameter": ["jobbroker.A=1", "jobbroker.B=2"], "limit": ["200"],
+            "number": ["ram_count=1000"], "parameter": ["jobbroker.A=1", "jobbroker.B=2"], "limit": ["100"],
         }
     ]  # fmt: skip
     text = Page(answer.text).text
@@ -254,7 +254,7 @@ async def test_two_decisions_are_compared_by_the_service_and_the_rest_of_many_ch
     compared = RECORDED["explain/difference"]["data"]
     api.says("explain/difference", {**compared, "n_changes": {**compared["n_changes"], "other reason": 4000}})
     text = Page((await browser.get("/console/tasks/7/decisions?first=92&second=93")).text).text
-    asked = {"task_id": ["7"], "first": ["92"], "second": ["93"], "limit": ["200"]}
+    asked = {"task_id": ["7"], "first": ["92"], "second": ["93"], "limit": ["100"]}
     assert api.queries("explain/difference") == [asked]
     assert "From decision 92 to 93" in text and all(one["name"] in text for one in compared["changes"])
     assert "more; together 3 passes now, 4\u202f000 other reason." in text
