@@ -23,6 +23,7 @@ from services.console.identifying import TIMEOUT_S, Given, Issuer
 from services.console.policy.sessions import Kept, Session
 from services.console.sealing import Seals
 from services.console.signing import Signing
+from shared.auth.caller import mark_of, names_of_token
 from shared.cache import Cache
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,8 @@ class Renewing:
         """Give the browser what renews its session, if the issuer gave something."""
         if given.refresh_token:
             ends = self._clock() + self._signing.session_s
-            kept = Kept(session.session_id, given.subject, given.refresh_token, given.issued_at, ends)
+            marks = marks_of(given.id_token)
+            kept = Kept(session.session_id, given.subject, given.refresh_token, given.issued_at, ends, marks)
             self._signing.remember_renewal(response, kept)
         else:
             self._signing.forget_renewal(response)
@@ -173,9 +175,9 @@ class Renewing:
             return Renewed(session, kept, str(error))
         except Refused:
             return Renewed(session, None)
-        going_on = replace(kept, refresh_token=given.refresh_token or kept.refresh_token)
+        going_on = kept.followed_by(given.refresh_token, marks_of(given.id_token))
         try:
-            found = await self._signing.session_for(ask_as(request, given.id_token), given.id_token, kept.issued_at)
+            found = await self._signing.session_for(ask_as(request, given.id_token), given.id_token, kept)
         except Away as error:
             return Renewed(session, going_on, str(error))
         except SignedOut:  # what the person got was revoked: no copy of the cookies is worth anything
@@ -195,6 +197,11 @@ class Renewing:
             self._signing.remember_renewal(response, renewed.kept)
         else:
             self._signing.forget_renewal(response)
+
+
+def marks_of(token: str) -> list[str]:
+    """What the API knows a token by, if it was revoked: it may be named by its id, or by its digest."""
+    return [mark_of(one) for one in names_of_token(jwt.decode(token, options={"verify_signature": False}), token)]
 
 
 def _lifetime_s(token: str) -> float:

@@ -78,15 +78,17 @@ class Signing:
         """Tell whether somebody has to sign in again: too long ago, or signed out since then."""
         return session.is_over(self._clock()) or await self._ended.has(session.session_id)
 
-    async def session_for(self, api: Api, token: str, issued_at: float | None = None) -> Session:
+    async def session_for(self, api: Api, token: str, kept: Kept | None = None) -> Session:
         """Ask the API who holds a token. Raises SignedOut, Refused, Away.
 
-        `issued_at`: of the token that the person signed in with, where this one was given for it; the API does not
-        believe this one either if what the person got until then was revoked.
+        `kept`: what this token was given for; the API does not believe it either if what the person got until they
+        signed in was revoked, or one of the tokens that were given since.
         """
         if len(token) > MOST_TOKEN_CHARACTERS:
             raise Refused(f"the token has {len(token)} characters; at most {MOST_TOKEN_CHARACTERS} fit into a cookie")
-        known = (await api.get("system/get_attributes", issued_at=issued_at))["environment"]
+        issued_at, marks = (kept.issued_at, kept.marks) if kept else (None, ())
+        found = await api.get("system/get_attributes", issued_at=issued_at, marks=",".join(marks))
+        known = found["environment"]
         session = Session(
             secrets.token_urlsafe(12),
             token,

@@ -24,6 +24,8 @@ ANYBODY = "*"
 
 #: how long after its end a token still tells what became of a job: as long as a job is kept without a sign of life
 EXPIRED_WITHIN_S = 2 * 3600.0
+#: of a mark of a token
+MARK_CHARACTERS = 16
 
 
 class NotAuthenticated(Exception):
@@ -232,6 +234,18 @@ def roles_of(groups: Iterable[str], mapping: Mapping[str, Iterable[str]]) -> fro
 def digest_of(token: str) -> str:
     """What names a token that has no id of its own; the token cannot be made of it."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def names_of_token(claims: Mapping[str, object], token: str) -> tuple[str, ...]:
+    """What a revocation may name a token of an issuer by: its id, if it has one, and its digest."""
+    token_id = claims.get("jti")
+    ids = (f"{claims.get('iss')}#{token_id}",) if isinstance(token_id, str) and token_id else ()
+    return (*ids, digest_of(token))
+
+
+def mark_of(name: str) -> str:
+    """A short mark of what a revocation names; a statement of task definition makes the same."""
+    return hashlib.sha256(name.encode()).hexdigest()[:MARK_CHARACTERS]
 
 
 def _listed(names: Iterable[str]) -> str:

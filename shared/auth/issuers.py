@@ -22,7 +22,7 @@ from shared.auth.caller import (
     NotAuthenticated,
     TokenExpired,
     check_name,
-    digest_of,
+    names_of_token,
     rights_of,
 )
 from shared.auth.configuration import IssuerSection, encrypted, name_of_source
@@ -130,8 +130,6 @@ class OidcIssuer:
         except ValueError as error:
             raise NotAuthenticated(f"token refused: {error}") from None
         scope = claims.get("scope")
-        token_id = claims.get("jti")
-        ids = (f"{section.issuer}#{token_id}",) if isinstance(token_id, str) and token_id else ()
         return Credential(
             name=name,
             groups=groups,
@@ -139,7 +137,7 @@ class OidcIssuer:
             rights=rights_of(scope.split()) if isinstance(scope, str) else None,
             issued_at=_number(claims.get("iat")),
             expires_at=_number(claims.get("exp")),
-            token_ids=(*ids, digest_of(token)),
+            token_ids=names_of_token({**claims, "iss": section.issuer}, token),
             is_of_every_vo=False,
             names=self._names,
             source=section.issuer,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +11,8 @@ ROOT = "/console"
 HOME = f"{ROOT}/"
 #: longer tokens have no room in a cookie, of which browsers keep 4096 bytes
 MOST_TOKEN_CHARACTERS = 2600
+#: of each token there are two, and there is room in the cookie for those of so many renewals
+MOST_MARKS = 2 * 12
 #: a longer address is not gone back to
 MOST_PATH_CHARACTERS = 1000
 
@@ -54,7 +56,7 @@ class Kept:
     """What renews a session; times in seconds since the epoch.
 
     `subject`: as the issuer names the person; `issued_at`: of the ID token that the person signed in with; `ends`: then
-    one signs in again.
+    one signs in again. `marks`: of the ID tokens that were given since somebody signed in, the first and the newest.
     """
 
     session_id: str
@@ -62,6 +64,12 @@ class Kept:
     refresh_token: str
     issued_at: float
     ends: float
+    marks: Sequence[str] = ()
+
+    def followed_by(self, refresh_token: str, marks: Sequence[str]) -> Kept:
+        """The same after a renewal; `marks`: of the ID token that it gave."""
+        first, newest = self.marks[:2], [*self.marks[2:], *marks][-MOST_MARKS:]
+        return replace(self, refresh_token=refresh_token or self.refresh_token, marks=[*first, *newest])
 
     def content(self) -> dict[str, Any]:
         """What is sealed."""

@@ -14,7 +14,7 @@ import pytest
 
 from services.console.asking import Away
 from services.console.identifying import Given, Issuer
-from services.console.renewing import BEFORE_S, KEPT_S
+from services.console.renewing import BEFORE_S, KEPT_S, marks_of
 from shared.auth.keyring import create_key_file
 from shared.cache import RedisCache
 from tests import authlib_issuer, servers
@@ -288,6 +288,28 @@ async def test_a_renewed_token_is_asked_about_with_the_time_of_the_one_that_was_
     api.answers["system/get_attributes"] = revoked
     pass_time(LIFETIME_S + 10, clock, issuer)
     assert (await browser.get(WHY)).status_code == 303 and "orrery_console_renewal" not in browser.cookies
+    api.answers["system/get_attributes"] = believed
+    assert (await with_cookies(browser, copied)).status_code == 303, "a copy is not renewed later either"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+async def test_a_session_ends_with_the_next_renewal_when_any_of_its_tokens_was_revoked_by_its_id(
+    browser: httpx.AsyncClient, api: StubbedApi, issuer: AuthlibIssuer, clock: list[float], place: int
+) -> None:
+    tokens = []
+    for _ in range(2):
+        assert (await browser.get(WHY)).status_code == 200
+        tokens.append(api.asked[-1].headers["authorization"].removeprefix("Bearer "))
+        pass_time(LIFETIME_S + 10, clock, issuer)
+    revoked, believed = set(marks_of(tokens[place])), api.answers["system/get_attributes"]
+
+    def known(request: httpx.Request) -> httpx.Response:
+        is_revoked = not revoked.isdisjoint(request.url.params.get("marks", "").split(","))
+        return envelope(None, "revoked", success=False, status=401) if is_revoked else believed(request)
+
+    copied = dict(browser.cookies)
+    api.answers["system/get_attributes"] = known
+    assert tokens[0] != tokens[1] and (await browser.get(WHY)).status_code == 303
     api.answers["system/get_attributes"] = believed
     assert (await with_cookies(browser, copied)).status_code == 303, "a copy is not renewed later either"
 

@@ -10,6 +10,7 @@ import pytest
 
 from shared.auth import KEY_AUDIENCE, Authority, NotAuthenticated
 from shared.auth.authentication import Authentication
+from shared.auth.caller import mark_of
 from shared.auth.revocation import LOOKED_AT_EVERY_S
 from shared.db import Database
 from shared.events import ConfigChanged
@@ -104,13 +105,34 @@ async def test_who_is_no_operator_revokes_nothing_but_what_they_got_themselves(
     assert (await user.post(REVOKE, json={"subject": "alice"})).json()["success"]
 
 
-async def test_a_revocation_is_over_with_its_token_and_kept_while_that_could_tell_the_end_of_a_job(
+async def test_a_revocation_is_over_once_nothing_can_be_renewed_and_kept_while_it_could_tell_the_end_of_a_job(
     operator: httpx.AsyncClient, database: Database
 ) -> None:
-    for token_id, expires_at in (("older", -7300), ("old", -5), ("new", 500)):
-        await operator.post(REVOKE, json={"token_id": token_id, "expires_at": time.time() + expires_at})
+    for token_id in ("older", "old", "new"):
+        await operator.post(REVOKE, json={"token_id": token_id, "expires_at": time.time() + 500})
+    assert await value_of(database, "SELECT min(until) - max(revoked_at) > interval '30 days' FROM revocations") is True
+    async with database.begin(reason="test") as work:
+        for token_id, over_s in (("older", 7300), ("old", 5)):
+            sql = "UPDATE revocations SET until = orrery_now() - make_interval(secs => $1) WHERE name = $2"
+            await work.connection.execute(sql, over_s, token_id)
+    await operator.post(REVOKE, json={"token_id": "new"})
     assert [one["name"] for one in (await operator.get("/api/v1/token/revocations")).json()["data"]] == ["new"]
     assert await value_of(database, "SELECT string_agg(name, ',' ORDER BY name) FROM revocations") == "new,old"
+
+
+async def test_a_token_is_not_believed_that_was_given_after_one_that_was_revoked_by_its_id(
+    service: Service, authority: Authority, operator: httpx.AsyncClient
+) -> None:
+    names = [f"https://iam.example#{n}" for n in range(3)]
+    async with client_of(service, authority, "ada", "user") as ada:
+
+        async def statuses() -> list[int]:
+            return [(await ada.get(KNOWN, params={"marks": f"0,{mark_of(one)}"})).status_code for one in names]
+
+        assert await statuses() == [200, 200, 200]
+        await operator.post(REVOKE, json={"token_id": names[1], "expires_at": time.time() - 3600})
+        assert await statuses() == [200, 401, 200]
+        assert (await ada.get(KNOWN)).status_code == 200
 
 
 async def test_submitting_and_cancelling_are_separate_rights(service: Service, authority: Authority) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.console.policy.sessions import HOME, Session, path_after
+from services.console.policy.sessions import HOME, Kept, Session, path_after
 from services.console.sealing import Seals
 from shared.auth.keyring import Keyring
 
@@ -47,3 +47,11 @@ def test_what_was_sealed_for_one_purpose_opens_for_no_other_and_with_no_other_ke
     assert seals.open(word, "console link") is None
     assert Seals(Keyring.generate()).open(word, "console session") is None
     assert [seals.open(one, "console session") for one in ("", ".", "x.y", word[:-1], f"{word}é")] == [None] * 5
+
+
+def test_what_renews_a_session_knows_the_first_token_and_the_newest_however_often_it_is_renewed() -> None:
+    kept = Kept("session", "ada", "refresh", 0.0, 1.0, ["first id", "first digest"])
+    for n in range(50):
+        kept = kept.followed_by("", [f"id {n}", f"digest {n}"])
+    assert kept.refresh_token == "refresh" and kept.followed_by("other", []).refresh_token == "other"
+    assert [*kept.marks[:3], *kept.marks[-2:]] == ["first id", "first digest", "id 38", "id 49", "digest 49"]

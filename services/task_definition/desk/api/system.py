@@ -12,11 +12,14 @@ from starlette.responses import Response
 
 from services.task_definition.desk.store.tokens import LATEST, SQL
 from shared.auth import RIGHTS, Caller, access, require
+from shared.auth.caller import MARK_CHARACTERS
 from shared.db.database import Database
 from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
 
 Anyone = Annotated[Caller, Depends(require(access.OWN))]
+#: of many marks
+MOST_CHARACTERS = 2000
 #: the names under which PanDA's client looks for what a certificate says of its holder
 _CREDENTIAL = "GRST_CRED_AURI"
 
@@ -32,14 +35,19 @@ def system_routes(database: Database) -> APIRouter:
         issued_at: Annotated[
             float | None, Query(ge=0, le=LATEST, description="of the token that this one was given for, since 1970")
         ] = None,
+        marks: Annotated[str, Query(max_length=MOST_CHARACTERS, description="of tokens given since, with commas")] = "",
     ) -> Response:
         """As whom the caller is known: name, roles, groups, VOs and rights, as texts under `environment`.
 
-        Refused as for an unknown caller where what the caller had at `issued_at` was revoked since then.
+        Refused as for an unknown caller where what the caller had at `issued_at` was revoked since then, or one of the
+        tokens that have these `marks`: the first 16 hexadecimal digits of the SHA-256 of what a revocation names.
         """
-        if issued_at is not None:
+        if issued_at is not None or marks:
             async with database.read() as connection:
-                if await SQL.value(connection, "was_revoked", subject=caller.name, issued_at=issued_at):
+                if await SQL.value(
+                    connection, "was_revoked", subject=caller.name, issued_at=issued_at, marks=marks.split(","),
+                    n_characters=MARK_CHARACTERS,
+                ):  # fmt: skip
                     said = f"token refused: what {caller.name} got before was revoked"
                     raise HTTPException(401, said, headers={"WWW-Authenticate": "Bearer"})
         return Envelope({"environment": _told(caller)})

@@ -25,6 +25,8 @@ from shared.web.values import Page
 NOT_PERMITTED = 3
 #: longer than any token that `orrery token` issues is valid
 KEPT_S = 400 * 86_400.0
+#: nobody may renew a session for longer without signing in
+RENEWED_S = 31 * 86_400.0
 
 Anyone = Annotated[Caller, Depends(require(access.OWN, right="modify"))]
 Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator"))]
@@ -62,6 +64,7 @@ def token_routes(database: Database) -> APIRouter:
                 name=name,
                 expires_at=expires_at if kind == "token" else None,
                 kept_s=KEPT_S,
+                renewed_s=RENEWED_S,
                 revoked_by=caller.name,
                 reason=reason,
             )
