@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
 from services.console.policy import reasons, subjects
+from services.console.policy.needs import needs_of
 from services.console.policy.sentences import goes_on, meaning_of, waits_of
 from services.console.policy.series import series_of
 from services.console.showing.pages import Page
@@ -36,7 +37,6 @@ FACTS: Mapping[str, Sequence[str]] = {
     "work": ("task_type", "prod_source_label", "processing_type", "campaign", "trans_path", "container_name"),
     "order": ("gshare", "current_priority", "task_priority", "resource_type"),
     "where": ("nucleus", "site", "cloud"),
-    "needs": ("core_count", "ram_count", "ram_unit", "walltime", "walltime_unit", "cpu_time", "cpu_time_unit"),
     "times": ("creation_date", "start_time", "state_change_time", "end_time"),
 }
 
@@ -65,6 +65,10 @@ async def task(visit: Visit) -> Page:
         "columns": {name: value for name, value in sorted((details or {}).items()) if name not in LATER},
         "meaning": meaning_of(details or {"status": status}, explanation),
         "waits": waits_of(explanation),
+        "needs": needs_of(details or {}),
+        "ends": (explanation or {}).get("ends"),
+        "deadline": (explanation or {}).get("deadline"),
+        "made": [one for one in (details or {}).get("datasets") or () if "n_bytes" in one],
         "tab": "overview",
         "count_to": LOOKED_AT,
         "rows": ROWS,

@@ -5,7 +5,7 @@ It unpacks stored decisions, counts jobs by state and reads the history.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from services.task_definition.tasks.policy.explaining import (
     without_a_job,
 )
 from services.task_definition.tasks.policy.input_read import left_out_of
+from services.task_definition.tasks.policy.pace import range_of_end
 from services.task_definition.tasks.policy.position import Position, ShareBeside, position_of
 from services.task_definition.tasks.policy.range_reports import fatal_line, refused_line
 from services.task_definition.tasks.policy.state_texts import archived_task_text, job_state_text, task_state_text
@@ -114,6 +115,7 @@ class Explanation:
             "held_back": listed["held_back"],
             "generation": None if generation is None else dict(generation),
             "deadline": None if deadline is None else dict(deadline),
+            "ends": await _end_of(connection, task, listed["files"]) if asked.counts else None,
             "more_jobs": listed.get("more_jobs", []),
             "decisions": _unpacked(decisions, asked, _worded(decisions, task["status"], asked)),
             "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
@@ -291,6 +293,13 @@ def _part(row: asyncpg.Record, asked: Asked) -> dict[str, Any]:
     told = _entries(row, asked, None) if is_shown else {"queues": []}
     queues = told["queues"] if asked.queues is None else []
     return {**part, "queues": queues, "text": part_line({**part, **told})}
+
+
+async def _end_of(
+    connection: asyncpg.Connection, task: asyncpg.Record, files: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    pace = await SQL.one(connection, "pace_of_task", task_id=task["task_id"])
+    return range_of_end(task["status"], files, dict(pace))
 
 
 async def _unused_input(connection: asyncpg.Connection, task_id: int) -> list[str]:

@@ -1,8 +1,4 @@
-"""When a task that is wanted by a time will end, and whether that is too late. Pure.
-
-Two rates are measured: over the life of its jobs, and over the last hour or two. The better one says when it ends at
-the earliest, the worse one when at the latest.
-"""
+"""When a task that is wanted by a time will end, and whether that is too late. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +7,10 @@ from datetime import datetime, timedelta
 
 from shared.config.parameter import Parameter
 from shared.states.task import TaskStatus
+from shared.task.expected_end import End, expected_end, rate_per_hour
 
 #: a measurement of the later rate begins so long ago, or up to twice as long
 SAMPLED_EVERY = timedelta(hours=1)
-#: later than that is told as never
-LONGEST = timedelta(days=3650)
 #: who waits for a person, or is withheld, is not hurried
 WORKING: frozenset[TaskStatus] = frozenset({"ready", "scouting", "scouted", "running", "pending"})
 LATE_PRIORITY = Parameter(
@@ -49,15 +44,6 @@ class WantedTask:
     newer: Ended | None = None
 
 
-@dataclass(frozen=True)
-class End:
-    """When a task will end, and how that follows; None: nobody can say."""
-
-    earliest_at: datetime | None
-    latest_at: datetime | None
-    told: str
-
-
 def sampled(task: WantedTask, now: datetime) -> WantedTask:
     """The same with a measurement of now, once an hour."""
     if task.newer is None:
@@ -68,20 +54,15 @@ def sampled(task: WantedTask, now: datetime) -> WantedTask:
 
 
 def end_of(task: WantedTask, now: datetime) -> End:
-    """When the task will end.
-
-    Example: 400 of 1000 units ended within 4 h since its first jobs, 50 of these in the last hour: the 600 others take
-    6 h at 100 an hour, and 12 h at 50 an hour.
-    """
+    """When the task will end, by the rate over the life of its jobs and by that of the last hour or two."""
     left = task.n_units - task.n_ended
     if task.started_at is None or task.n_ended <= 0 or left <= 0:
         return End(None, None, f"{task.n_ended} of {task.n_units} units have ended: too few to say when it ends")
-    overall = _per_hour(task.n_ended, now - task.started_at)
+    overall = rate_per_hour(task.n_ended, now - task.started_at)
     lately = overall
     if task.older is not None and now > task.older.at:
-        lately = _per_hour(max(0, task.n_ended - task.older.n_units), now - task.older.at)
-    told = f"{left} of {task.n_units} units are left; {overall:.3g} ended in an hour, lately {lately:.3g}"
-    return End(_at(now, left, max(overall, lately)), _at(now, left, min(overall, lately)), told)
+        lately = rate_per_hour(max(0, task.n_ended - task.older.n_units), now - task.older.at)
+    return expected_end(now, task.n_units, task.n_ended, overall, lately)
 
 
 def late(task: WantedTask, end: End, now: datetime) -> str | None:
@@ -103,13 +84,3 @@ def late(task: WantedTask, end: End, now: datetime) -> str | None:
         return None
     latest = "later" if end.latest_at is None else f"{end.latest_at:%Y-%m-%d %H:%M} UTC"
     return f"{wanted}, and ends between {end.earliest_at:%Y-%m-%d %H:%M} UTC and {latest}: {end.told}"
-
-
-def _per_hour(n_units: int, duration: timedelta) -> float:
-    return n_units / max(duration / timedelta(hours=1), 1 / 60)
-
-
-def _at(now: datetime, left: int, per_hour: float) -> datetime | None:
-    """When so many units have ended at a rate; None: in more than ten years."""
-    hours = left / per_hour if per_hour > 0 else float("inf")
-    return now + timedelta(hours=hours) if hours < LONGEST / timedelta(hours=1) else None

@@ -7,9 +7,10 @@ from datetime import datetime
 
 import asyncpg
 
-from services.watchdog.policy.punctuality import End, Ended, WantedTask
+from services.watchdog.policy.punctuality import Ended, WantedTask
 from shared.db.queries import Queries
 from shared.states.task import FINAL
+from shared.task.expected_end import End
 
 SQL = Queries.beside(__file__)
 

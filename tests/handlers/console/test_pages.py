@@ -230,6 +230,27 @@ async def test_of_a_task_of_others_its_state_is_shown_and_who_may_see_more(
         assert details["task_name"] not in answer.text
 
 
+async def test_a_task_shows_when_it_ends_what_its_scouts_measured_and_where_its_output_is(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    details = RECORDED["task/get_details"]["data"]
+    places = [{"storage": "ALPHA_DISK", "n_files": 3, "n_bytes": 3_000_000, "complete": True},
+              {"storage": "BETA_DISK", "n_files": 1, "n_bytes": 1_000_000, "complete": False}]  # fmt: skip
+    made = {"n_files_made": 3, "n_bytes": 3_000_000, "places": places}
+    datasets = [one | (made if one["type"] == "output" else {}) for one in details["datasets"]]
+    measured = {"ram_count": 1450, "measured_units": ["ram_count"], "datasets": datasets}
+    api.says("task/get_details", details | measured)
+    ends = {"earliest_at": "2026-11-27T12:00:00+00:00", "latest_at": None, "told": "600 of 1000 units are left"}
+    due = {"due_at": "2026-11-28T12:00:00+00:00", "looked_at": None}
+    api.says("explain/task", RECORDED["explain/task"]["data"] | {"ends": ends, "deadline": due})
+    text = Page((await browser.get("/console/tasks/7")).text).text
+    assert "It ends between 2026-11-27 12:00:00 UTC" in text and "and a time that nobody can say" in text
+    assert "wants it by 2026-11-28 12:00:00 UTC" in text and "600 of 1000 units are left" in text
+    cells = "".join(text.split())
+    assert "memory1600MBPerCore1450MBPerCoremeasuredbyitsscouts" in cells
+    assert "3MBALPHA_DISK(complete,3MB),BETA_DISK(1of3files,1MB)" in cells
+
+
 async def test_what_if_asks_the_server_with_the_seed_of_the_decision_and_shows_what_differs(
     browser: httpx.AsyncClient, api: StubbedApi
 ) -> None:

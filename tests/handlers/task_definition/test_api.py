@@ -41,6 +41,55 @@ async def test_what_clients_ask_about_a_task(
     assert (missing["success"], missing["data"]) == (False, 2)
 
 
+async def test_of_what_a_task_makes_its_size_and_the_places_of_copies_are_told(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    output = (await get(producer, "task/get_details", task_id=task_id))["data"]["datasets"][1]
+    async with database.read() as connection:
+        await connection.execute(
+            "WITH made AS (INSERT INTO catalogue.datasets (scope, name, kind, n_files, n_bytes)"
+            "              VALUES ('s', $1, 'dataset', 3, 3000) ON CONFLICT (name) DO UPDATE"
+            "              SET n_files = 3, n_bytes = 3000 RETURNING dataset_id)"
+            " INSERT INTO catalogue.dataset_replicas (dataset_id, storage, n_files, n_bytes, complete)"
+            " SELECT dataset_id, storage, n_files, n_files * 1000, n_files = 3 FROM made,"
+            "        (VALUES ('BETA', 1), ('ALPHA', 3)) AS v (storage, n_files)",
+            output["dataset_name"],
+        )
+    datasets = (await get(producer, "task/get_details", task_id=task_id))["data"]["datasets"]
+    assert (datasets[1]["n_files_made"], datasets[1]["n_bytes"]) == (3, 3000)
+    assert [(one["storage"], one["n_bytes"], one["complete"]) for one in datasets[1]["places"]] == [
+        ("ALPHA", 3000, True), ("BETA", 1000, False)
+    ]  # fmt: skip
+    assert "places" not in datasets[0], "input is not made"
+
+
+async def test_an_explanation_says_between_which_times_a_task_ends(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    assert (await get(producer, "explain/task", task_id=task_id))["data"]["ends"] is None
+    async with database.begin(reason="test") as work:
+        await work.connection.execute("SET LOCAL session_replication_role = replica")
+        await work.connection.execute(
+            "UPDATE tasks SET status = 'running', start_time = orrery_now() - interval '10 hours' WHERE task_id = $1",
+            task_id,
+        )
+        await work.connection.execute("UPDATE task_datasets SET n_files_finished = 10 WHERE task_id = $1", task_id)
+        await insert(work.connection, "chunks", {"task_id": task_id, "kind": "normal", "status": "used", "n_files": 4,
+                                                 "n_jobs": 2})  # fmt: skip
+        await work.connection.execute(
+            "INSERT INTO queue_outcomes (hour, queue, gshare, task_id, n_finished)"
+            " SELECT date_trunc('hour', orrery_now()) - n * interval '1 hour', 'Q', 'S', $1, 50"
+            "   FROM generate_series(0, 2) n", task_id,
+        )  # fmt: skip
+    found = (await get(producer, "explain/task", task_id=task_id))["data"]
+    assert found["ends"]["told"].startswith("10 of 20 units are left; 1 ended in an hour, lately 1")
+    assert found["ends"]["earliest_at"] < found["ends"]["latest_at"] and "\n  ends between " in found["text"]
+    part = (await get(producer, "explain/task", task_id=task_id, counts="false"))["data"]
+    assert part["ends"] is None, "it is one more statement: pages that do not show it do not ask"
+
+
 async def test_a_list_has_files_and_jobs_by_state_and_can_be_filtered(
     database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from services.task_definition.data.policy.outside import request_line
 from services.task_definition.tasks.policy.generation_texts import generation_lines, latest_line, moment
 from services.task_definition.tasks.policy.large_numbers import written_out
+from services.task_definition.tasks.policy.pace import range_line
 from services.task_definition.tasks.policy.position import Position
 from services.task_definition.tasks.policy.said import said_now
 from services.task_definition.tasks.policy.sub_statuses import job_meaning
@@ -65,6 +66,8 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     )
     if found.get("deadline"):
         lines.append(f"  {deadline_line(found['deadline'])}")
+    elif found.get("ends"):
+        lines.append(f"  {range_line(found['ends'])}")
     if said := said_now(task):
         lines.append(f"  says: {said}")
     if task["retry_at"]:

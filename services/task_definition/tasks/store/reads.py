@@ -30,6 +30,8 @@ MAX_TASKS = 1000
 MOST_STEPS = 500
 #: jobs of a task, and ranges of its events, that are counted by kind
 MOST_COUNTED = 100_000
+#: types of datasets that a task makes and keeps, and places of each that are told
+MADE, MOST_PLACES = frozenset({"output", "log"}), 10
 #: states in which a task may wait for room in its share
 MAY_BE_HELD = frozenset(STATES["share"])
 
@@ -147,7 +149,18 @@ async def task_details(
     found |= _as_counted((await _jobs_by_state(connection, [task_id], count_to)).get(task_id, {}), count_to)
     if not may_read(caller, found):
         return {**_as_told(found, caller), "datasets": []}
-    return {**found, "datasets": await _datasets(connection, task_id)}
+    return {**found, "datasets": await _with_places(connection, await _datasets(connection, task_id))}
+
+
+async def _with_places(connection: asyncpg.Connection, datasets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to what is made how large it is, and where: `n_bytes` and `places` of the catalogue."""
+    names = [one["dataset_name"] for one in datasets if one["type"] in MADE]
+    if not names:
+        return datasets
+    rows = await SQL.rows(connection, "datasets_in_catalogue", names=names, most_places=MOST_PLACES)
+    known = {row["name"]: {"n_files_made": row["n_files_made"], "n_bytes": row["n_bytes"], "places": row["places"]}
+             for row in rows}  # fmt: skip
+    return [one | known.get(one["dataset_name"], {}) if one["type"] in MADE else one for one in datasets]
 
 
 async def kinds(connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:

@@ -133,6 +133,19 @@ SELECT dataset_id, dataset_name, container_name, type, stream_name, status, stat
   FROM task_datasets
  WHERE task_id = :task_id AND (:types::text[] IS NULL OR type = ANY(:types::text[])) ORDER BY dataset_id;
 
+-- name: datasets_in_catalogue
+-- How large datasets are, and where copies of them are, the fullest first: at so many places at most. Indexes of names and
+-- of replicas by dataset.
+-- told by: DETAILS
+SELECT d.name, d.n_files AS n_files_made, d.n_bytes, d.state, coalesce(copies.places, '[]'::jsonb) AS places
+  FROM catalogue.datasets d
+  LEFT JOIN LATERAL (
+       SELECT jsonb_agg(jsonb_build_object('storage', r.storage, 'n_files', r.n_files, 'n_bytes', r.n_bytes,
+                                           'complete', r.complete) ORDER BY r.n_files DESC, r.storage) AS places
+         FROM (SELECT * FROM catalogue.dataset_replicas WHERE dataset_id = d.dataset_id
+                ORDER BY n_files DESC, storage LIMIT :most_places::int) r) copies ON true
+ WHERE d.name = ANY(:names::text[]);
+
 -- name: files_of_datasets
 -- The first files of each dataset; with the state of the job that writes an output, whether a merge job has it, and how
 -- many ranges of its events an input has. Index task_files_unit.
