@@ -121,12 +121,13 @@ RULES: tuple[Rule, ...] = (
     _rule("task_job_counts", Order.TASKS, 180, 2, "limits of retries are compared with them", puts_off=_WITH_JOBS),
     _rule(
         "tasks", Order.WHOLE_TASKS, 365, 30, "people try a task again, and compare others with it, weeks after its end",
-        keeps="tasks with a child, or whose output a task reads that has not ended; what other rules keep",
+        keeps="tasks with a child, whose output a task reads that has not ended, or whose input one leaves out; what"
+              " other rules keep",
         more_tables=("task_datasets", "task_files", "task_parameters", "job_parameters_templates", "output_templates",
                      "builds", "generation_decisions", "event_ranges", "hpo_searches", "hpo_points",
                      "archive_days_of_tasks"),
         puts_off=(*_WITH_JOBS, "tasks_with_rows", "tasks_under_way", "tasks_with_children", "tasks_read_by_others",
-                  "tasks_with_used_up_files"),
+                  "tasks_skipped_by_others", "tasks_with_used_up_files"),
         as_long_as=("transition_log", "jobs_archive", "chunks", "job_retry_history", "generation_history",
                     "event_ranges_past", "event_range_files", "refused_range_reports", "job_sets", "jumbo_jobs",
                     "task_usage", "task_job_counts"),

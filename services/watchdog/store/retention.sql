@@ -99,6 +99,13 @@ SELECT DISTINCT o.task_id FROM task_datasets o
  WHERE o.task_id = ANY(:task_ids::bigint[]) AND o.type IN ('output', 'log')
    AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
 
+-- name: tasks_skipped_by_others
+-- Those whose finished input others that are not archived leave out: they ask for it whenever they read their input.
+-- Index tasks_skipping.
+SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
+ WHERE EXISTS (SELECT FROM tasks t WHERE t.split_rule ? 'skipFilesUsedBy'
+                  AND t.split_rule -> 'skipFilesUsedBy' @> to_jsonb(w.task_id) AND t.task_id <> w.task_id);
+
 -- name: live_tasks
 -- Those that have not ended, or still have jobs.
 SELECT t.task_id FROM tasks t
@@ -245,10 +252,14 @@ WITH old AS MATERIALIZED (
      WHERE task_id = ANY(:task_ids::bigint[]) AND status IN ('done', 'finished', 'failed', 'broken', 'aborted')
      ORDER BY task_id LIMIT greatest(:most::int / 25, 1) FOR UPDATE),
 archived AS (
-    INSERT INTO tasks_archive (task_id, user_name, vo, status, task, task_parameters, datasets)
+    INSERT INTO tasks_archive (task_id, user_name, vo, status, task, task_parameters, datasets, outputs)
     SELECT t.task_id, t.user_name, t.vo, t.status, to_jsonb(t), p.task_parameters,
            coalesce((SELECT jsonb_agg(to_jsonb(d) - ARRAY['locked_by', 'locked_time'] ORDER BY d.dataset_id)
-                       FROM task_datasets d WHERE d.task_id = t.task_id), '[]')
+                       FROM task_datasets d WHERE d.task_id = t.task_id), '[]'),
+           coalesce((SELECT jsonb_object_agg(d.dataset_name, to_jsonb(ARRAY(
+                                SELECT o.file_name_template FROM output_templates o WHERE o.dataset_id = d.dataset_id)))
+                       FROM task_datasets d
+                      WHERE d.task_id = t.task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log')), '{}')
       FROM old JOIN tasks t USING (task_id) LEFT JOIN task_parameters p USING (task_id)),
 parameters AS (DELETE FROM task_parameters p USING old WHERE p.task_id = old.task_id),
 templates AS (DELETE FROM job_parameters_templates j USING old WHERE j.task_id = old.task_id),

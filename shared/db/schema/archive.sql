@@ -174,11 +174,13 @@ CREATE TABLE tasks_archive (
     task jsonb NOT NULL,                       -- the columns of its row
     task_parameters jsonb,                     -- the JSON as it was submitted, or as a command changed it
     datasets jsonb NOT NULL,                   -- its datasets with their counters
+    outputs jsonb NOT NULL DEFAULT '{}',       -- how files of its output datasets are named, by dataset: they are not written anew
     has_rows_left boolean NOT NULL DEFAULT true,   -- whether files, or ranges of events, are still to be dropped
     archived_at timestamptz NOT NULL DEFAULT orrery_now()   -- when it came here
 );
 CREATE INDEX tasks_archive_left ON tasks_archive (task_id) WHERE has_rows_left;
 CREATE INDEX tasks_archive_old ON tasks_archive (archived_at);
+CREATE INDEX tasks_archive_outputs ON tasks_archive USING gin (outputs);
 
 -- Files of archived tasks, some hundred in a row.
 CREATE TABLE task_files_archive (

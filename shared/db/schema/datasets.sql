@@ -156,6 +156,7 @@ CREATE TABLE output_templates (
     out_type varchar(20)                       -- the dataset's type
 );
 CREATE INDEX output_templates_task ON output_templates (task_id);
+CREATE INDEX output_templates_dataset ON output_templates (dataset_id);
 
 -- How much of a task's input is processed, in per mille: by events where those of every master input are known, else by
 -- files. The one count for goals, for conditions of termination and for final statuses.

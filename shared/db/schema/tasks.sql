@@ -159,6 +159,8 @@ CREATE INDEX tasks_passing ON tasks (status, state_change_time, task_id)
 CREATE INDEX tasks_pending ON tasks (frozen_time) WHERE status = 'pending';
 CREATE INDEX tasks_retry ON tasks (retry_at) WHERE retry_at IS NOT NULL;
 CREATE INDEX tasks_parent ON tasks (parent_tid) WHERE parent_tid IS NOT NULL;
+-- those whose input others leave out are kept as long as these
+CREATE INDEX tasks_skipping ON tasks USING gin ((split_rule -> 'skipFilesUsedBy')) WHERE split_rule ? 'skipFilesUsedBy';
 CREATE INDEX tasks_locked ON tasks (locked_time) WHERE locked_by IS NOT NULL;
 CREATE INDEX tasks_nucleus ON tasks (nucleus) WHERE nucleus IS NOT NULL
     AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');

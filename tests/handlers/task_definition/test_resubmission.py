@@ -132,6 +132,21 @@ async def test_a_task_submitted_again_by_two_calls_at_once_goes_on_once(
     assert (await task_row(database, task_id))["attempt_nr"] == 1
 
 
+async def test_a_dataset_that_an_archived_task_wrote_is_still_its_own(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    """The catalogue keeps its files, and the names of new ones would begin at the same number."""
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO tasks_archive (task_id, user_name, vo, status, task, datasets, outputs)"
+            """ VALUES (77, 'prodteam', 'demo', 'done', '{}', '[]', '{"mc.simulation": ["HITS.${SN}.root"]}')"""
+        )
+    reply = await send(producer, production())
+    assert not reply["success"] and "'mc.simulation': task 77 writes this dataset" in reply["message"]
+    other = await send(producer, production("other"))
+    assert other["success"], other
+
+
 async def test_two_tasks_write_one_dataset_only_if_duplication_is_allowed(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:

@@ -81,6 +81,7 @@ async def test_a_task_is_archived_with_its_datasets_and_files_and_nothing_else_o
     assert (row["task_id"], row["status"], row["has_rows_left"]) == (task, "done", False)
     assert row["task"]["task_name"] == f"task.{task}" and row["task_parameters"] == {"taskName": "t"}
     assert [(one["type"], one["n_files_finished"]) for one in row["datasets"]] == [("input", 1200), ("output", 1)]
+    assert row["outputs"] == {f"made.{task}": ["f"]}
     files = await stage.value("SELECT jsonb_agg(files ORDER BY first_file_id) FROM task_files_archive")
     assert [len(one) for one in files] == [500, 500, 200, 1], "five hundred in a transaction"
     assert files[3][0]["lfn"] == f"out.{task}" and files[0][0]["status"] == "finished"
@@ -115,6 +116,9 @@ async def test_between_two_slices_the_checks_find_nothing(stage: Stage, rounds: 
         ("INSERT INTO task_datasets (task_id, dataset_name, type, status)"
          " VALUES ({live}, 'container.{task}/', 'input', 'ready')",
          "UPDATE tasks SET status = 'aborted' WHERE task_id = {live}"),
+        # asked for again whenever it reads its input
+        ("UPDATE tasks SET split_rule = '{{\"skipFilesUsedBy\": [5, {task}]}}' WHERE task_id = {live}",
+         "UPDATE tasks SET split_rule = '{{}}'"),
         ("INSERT INTO command_progress (task_id, command, soft) VALUES ({task}, 'finish', true)",
          "DELETE FROM command_progress"),
         ("INSERT INTO catalogue_requests (vo, task_id, kind, subject, status)"
@@ -127,7 +131,8 @@ async def test_between_two_slices_the_checks_find_nothing(stage: Stage, rounds: 
          " VALUES (77, {task}, 1, 1, 1, 1, 1, 'failed', 'Q', 'S', 's', 'u', 'managed', 'normal')",
          "DELETE FROM jobs"),
     ],
-    ids=["child", "its output is input", "its container is input", "command", "request", "another rule", "result"],
+    ids=["child", "its output is input", "its container is input", "its input is left out", "command",
+         "request", "another rule", "result"],
 )  # fmt: skip
 async def test_a_task_that_somebody_needs_stays_until_nobody_does(
     stage: Stage, rounds: Rounds, needs: str, frees: str

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from services.watchdog.policy.retention import RULES
 from services.watchdog.store.retention import SQL
 from tests.handlers.watchdog.conftest import START, Stage
 
@@ -61,6 +62,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tasks_under_way": {"task_ids": list(range(50))},
     "tasks_with_children": {"task_ids": list(range(50))},
     "tasks_read_by_others": {"task_ids": list(range(50))},
+    "tasks_skipped_by_others": {"task_ids": list(range(50))},
     "task_with_rows_left": {},
     "files_left": {"task_id": -17, "most": 500},
     "tasks_archive": {"before": _LATER, "most": 50},
@@ -123,3 +125,20 @@ async def test_what_was_judged_is_not_read_again(stage: Stage) -> None:
 @pytest.mark.usefixtures("filled")
 async def test_a_slice_reads_no_more_than_what_it_judges(stage: Stage) -> None:
     assert {name: n for name, n in (await rows_read(stage, CASES)).items() if n >= WHOLE} == {}
+
+
+_KEYS_WITHOUT_INDEX = """
+SELECT k.conrelid::regclass || '.' || a.attname AS name
+  FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+ WHERE k.contype = 'f' AND k.confrelid::regclass::text = ANY($1)
+   AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = k.conrelid AND i.indkey[0] = k.conkey[1]
+                                            AND i.indpred IS NULL)
+ ORDER BY name
+"""
+
+
+async def test_what_refers_to_rows_that_are_dropped_is_found_by_an_index(stage: Stage) -> None:
+    """Each row that is dropped is looked for in the tables that refer to it; a plan does not show that."""
+    dropped = sorted({table for rule in RULES for table in rule.tables} | {"tasks"})
+    async with stage.database.read() as connection:
+        assert [row["name"] for row in await connection.fetch(_KEYS_WITHOUT_INDEX, dropped)] == []

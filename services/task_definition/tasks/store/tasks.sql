@@ -137,8 +137,8 @@ SELECT pg_advisory_xact_lock(hashed.name)
   FROM (SELECT DISTINCT hashtextextended(name, 0) AS name FROM unnest(:names::text[]) AS x (name) ORDER BY 1) hashed;
 
 -- name: writers_of_datasets
--- Tasks that write these datasets, with the names that they give their files there; of those that are not defined yet what
--- their parameters say. Index task_parameters_outputs. For a task that is being defined (besides) only earlier ones of
+-- Tasks that write these datasets, or did before they were archived, with the names that they give their files there; of
+-- those that are not defined yet what their parameters say. Indexes task_parameters_outputs, tasks_archive_outputs. For a task that is being defined (besides) only earlier ones of
 -- these count: of two that are defined at one moment exactly one goes on. Who says these names is found before their
 -- states are looked at: the other way reads the parameters of all that are registered.
 WITH saying AS MATERIALIZED (
@@ -155,6 +155,10 @@ UNION ALL
  WHERE d.dataset_name = ANY(:names::text[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log', 'tmpl_output', 'tmpl_log')
    AND (:besides::bigint IS NULL OR d.task_id <> :besides)
  GROUP BY d.dataset_name, d.task_id, t.user_name, t.vo)
+UNION ALL
+SELECT o.name, a.task_id, a.user_name, coalesce(a.vo, ''), ARRAY(SELECT jsonb_array_elements_text(o.templates))
+  FROM tasks_archive a CROSS JOIN LATERAL jsonb_each(a.outputs) o (name, templates)
+ WHERE a.outputs ?| :names::text[] AND o.name = ANY(:names::text[])
  ORDER BY dataset_name, task_id;
 
 -- name: asked_by_submission
