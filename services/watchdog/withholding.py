@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-import asyncpg
-
 from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.policy import withholding as policy
@@ -34,6 +32,15 @@ class _Round:
     turn: datetime | None = None
     gshare: str = ""
     after: tuple[int, int] = _BEFORE_ALL
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """The last task that was looked at (None: there was none), how many were, and how many are withheld."""
+
+    last: tuple[int, int] | None = None
+    n_looked: int = 0
+    n_withheld: int = 0
 
 
 class Withholding:
@@ -62,12 +69,12 @@ class Withholding:
         goes_on = _Round()
         for gshare in sorted(one for one in counts if one >= at.gshare):
             after = at.after if gshare == at.gshare else _BEFORE_ALL
-            row = await self._withhold(work, grid, gshare, counts[gshare], limits, after, SLICE - n_looked)
-            if row is None:
+            found = await self._withhold(work, grid, gshare, counts[gshare], limits, after, SLICE - n_looked)
+            if found.last is None:
                 continue
-            n_looked, n_withheld = n_looked + row["n_looked"], n_withheld + row["n_withheld"]
+            n_looked, n_withheld = n_looked + found.n_looked, n_withheld + found.n_withheld
             if n_looked >= SLICE:
-                goes_on = _Round(last.at, gshare, (row["priority"], row["task_id"]))
+                goes_on = _Round(last.at, gshare, found.last)
                 break
         work.after_commit(partial(self._go_on, goes_on))
         if n_looked >= SLICE:
@@ -86,22 +93,28 @@ class Withholding:
         limits: policy.WithholdLimits,
         after: tuple[int, int],
         most: int,
-    ) -> asyncpg.Record | None:
-        """Look at the next tasks of a share; None: it has none left, or nothing is closed to it."""
+    ) -> _Looked:
+        """Look at the next tasks of a share, unless nothing is closed to it."""
         least = self._parameters.filled(JobLimits, names={SHARE: gshare}).queued_jobs_floor
         busy = policy.busy_queues(counts, least)
         closed = policy.closed_storages(grid, busy)
         if not busy and not closed:
-            return None
+            return _Looked()
+        tasks = await store.SQL.rows(
+            work.connection, "withholdable_tasks", gshare=gshare, label=policy.LABEL, priority=limits.priority,
+            io_intensity=limits.io_intensity_kb_s, after_priority=after[0], after_id=after[1], most=most,
+        )  # fmt: skip
+        if not tasks:
+            return _Looked()
+        is_closed = {one: policy.names_closed_queues(grid, busy, one) for one in {row["site"] for row in tasks} if one}
         reason = policy.told(limits, least)
         await work.because(reason)
-        return await store.SQL.row(
-            work.connection, "withhold_tasks", gshare=gshare, label=policy.LABEL, closed=sorted(closed),
-            open_queues=policy.open_queues(grid, busy), io_intensity=limits.io_intensity_kb_s,
-            priority=limits.priority, minutes=policy.WITHHELD_MIN, reason=reason,
-            reason_of_named=policy.told_of_named(least), allowed=store.THROTTLEABLE, after_priority=after[0],
-            after_id=after[1], most=most,
+        n_withheld = await store.SQL.run(
+            work.connection, "withhold_tasks", task_ids=[row["task_id"] for row in tasks], closed=sorted(closed),
+            named=[row["task_id"] for row in tasks if is_closed.get(row["site"])], minutes=policy.WITHHELD_MIN,
+            reason=reason, reason_of_named=policy.told_of_named(least), allowed=store.THROTTLEABLE,
         )  # fmt: skip
+        return _Looked((tasks[-1]["priority"], tasks[-1]["task_id"]), len(tasks), n_withheld)
 
 
 async def _use_of_shares(work: UnitOfWork) -> dict[str, list[policy.ShareAt]]:

@@ -5,11 +5,12 @@ Source: PanDA server, task withholder: LIMIT_IOINTENSITY_<label> and LIMIT_PRIOR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from shared.config.parameter import Parameter, set_by
 from shared.model.grid import Grid
+from shared.model.names import matching, names_in
 from shared.model.queue import QueueStatus
 
 LABEL = "managed"
@@ -69,19 +70,25 @@ def closed_storages(grid: Grid, busy: Iterable[str]) -> set[str]:
     return (taken[True] - taken[False]) | down
 
 
-def open_queues(grid: Grid, busy: Iterable[str]) -> list[str]:
-    """Queues at which a task that names them may begin now: online, and not busy."""
-    names = set(busy)
-    return sorted(
-        queue.name for queue in grid.queues.values() if queue.status is QueueStatus.ONLINE and queue.name not in names
-    )
+def names_closed_queues(grid: Grid, busy: Collection[str], named: str) -> bool:
+    """Whether a task names queues, and each of them is busy or offline.
+
+    A name may be that of a queue or of a site, have wildcards, and end with a resource type, as brokerage takes it;
+    queues that are named are used in any state but offline. Example: `CERN` closes with all queues of that site.
+    """
+    found = []
+    for name in names_in(named):
+        place = name.partition("/")[0]
+        pattern = [queue for queue in grid.queues.values() if matching(place, (queue.name,))]
+        found += pattern or [queue for queue in grid.queues.values() if matching(place, (queue.site,))]
+    return bool(found) and all(queue.name in busy or queue.status is QueueStatus.OFFLINE for queue in found)
 
 
 def told_of_named(least: int) -> str:
     """Why a task that names queues is withheld, for its owner."""
     return (
-        f"withheld: it names queues, and at each that is online more jobs of its share wait than {BUSY_RATIO} x those "
-        f"that run and {least}"
+        "withheld: it names queues, and at each that is not offline more jobs of its share wait than "
+        f"{BUSY_RATIO} x those that run and {least}"
     )
 
 

@@ -273,43 +273,34 @@ SELECT queue, gshare, coalesce(sum(n_jobs) FILTER (WHERE status = ANY(:waiting::
        coalesce(sum(n_jobs) FILTER (WHERE status = :running), 0)::bigint AS n_running
   FROM queue_statistics GROUP BY queue, gshare;
 
+-- name: withholdable_tasks
+-- The next production of a share that reads much, after a priority and task, and the queues it names. Whoever works on
+-- one keeps it: it is looked at in the next turn. Index tasks_withholdable.
+SELECT t.task_id, t.current_priority AS priority, t.site FROM tasks t
+ WHERE t.gshare = :gshare AND t.current_priority < :priority::int
+   AND (t.current_priority, t.task_id) > (:after_priority::int, :after_id::bigint)
+   AND t.io_intensity >= 100 AND t.status IN ('ready', 'scouting', 'running', 'throttled')
+   AND t.prod_source_label = :label AND t.io_intensity >= :io_intensity::float8
+   AND (t.status <> 'throttled' OR t.error_dialog LIKE 'withheld: %')
+ ORDER BY t.current_priority, t.task_id LIMIT :most::int FOR NO KEY UPDATE SKIP LOCKED;
+
 -- name: withhold_tasks
--- The next production of a share that reads much, after a priority and task. What has input with copies at the closed
--- storages alone, or names queues of which none is open, makes no jobs for a while, by compare-and-set; what is withheld
--- goes on being so before its time is over. The last one that was looked at, and how many. Index tasks_withholdable.
-WITH part AS MATERIALIZED (
-    SELECT t.task_id, t.current_priority, nullif(t.site, '') AS named FROM tasks t
-     WHERE t.gshare = :gshare AND t.current_priority < :priority::int
-       AND (t.current_priority, t.task_id) > (:after_priority::int, :after_id::bigint)
-       AND t.io_intensity >= 100 AND t.status IN ('ready', 'scouting', 'running', 'throttled')
-       AND t.prod_source_label = :label AND t.io_intensity >= :io_intensity::float8
-       AND (t.status <> 'throttled' OR t.error_dialog LIKE 'withheld: %')
-     ORDER BY t.current_priority, t.task_id LIMIT :most::int),
-asked AS MATERIALIZED (
-    SELECT p.task_id, p.named IS NOT NULL AND NOT EXISTS (
-               SELECT FROM unnest(string_to_array(p.named, ',')) q (name)
-                WHERE trim(q.name) = ANY(:open_queues::text[])) AS names_closed
-      FROM part p),
-withheld AS (
-    UPDATE tasks t
-       SET status = 'throttled', old_status = CASE WHEN t.status = 'throttled' THEN t.old_status ELSE t.status END,
-           throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes),
-           error_dialog = CASE WHEN asked.names_closed THEN :reason_of_named ELSE :reason END,
-           state_change_time = CASE WHEN t.status = 'throttled' THEN t.state_change_time ELSE orrery_now() END,
-           modification_time = orrery_now()
-      FROM asked
-     WHERE t.task_id = asked.task_id AND (t.status = ANY(:allowed::text[]) OR t.status = 'throttled')
-       AND (asked.names_closed OR
-            EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                      JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                     WHERE d.task_id = t.task_id AND d.type = 'input')
-            AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                              JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                             WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[])))
-    RETURNING 1)
-SELECT current_priority AS priority, task_id, (SELECT count(*) FROM part) AS n_looked,
-       (SELECT count(*) FROM withheld) AS n_withheld
-  FROM part ORDER BY current_priority DESC, task_id DESC LIMIT 1;
+-- Those of these tasks, held by the caller, that name closed queues alone (named) or have input with copies at the closed
+-- storages alone make no jobs for a while; what is withheld goes on being so before its time is over.
+UPDATE tasks t
+   SET status = 'throttled', old_status = CASE WHEN t.status = 'throttled' THEN t.old_status ELSE t.status END,
+       throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes),
+       error_dialog = CASE WHEN t.task_id = ANY(:named::bigint[]) THEN :reason_of_named ELSE :reason END,
+       state_change_time = CASE WHEN t.status = 'throttled' THEN t.state_change_time ELSE orrery_now() END,
+       modification_time = orrery_now()
+ WHERE t.task_id = ANY(:task_ids::bigint[]) AND (t.status = ANY(:allowed::text[]) OR t.status = 'throttled')
+   AND (t.task_id = ANY(:named::bigint[]) OR
+        EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                  JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                 WHERE d.task_id = t.task_id AND d.type = 'input')
+        AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                          JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                         WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[])));
 
 -- name: nearly_done
 -- Live analysis of a share of which so much is processed, with its files. Index tasks_progress.

@@ -133,14 +133,17 @@ async def test_a_task_that_names_busy_or_closed_queues_alone_is_withheld_whereve
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     await queue(connection, "Q3", status="offline")
+    await queue(connection, "R4", status="brokeroff")
     await jobs(connection, "Q1", 21, 0)
     both = ("DISK1", "DISK2")
-    named = [await task(connection, *both, site=site) for site in ("Q1", "Q1,Q3")]
-    for site in ("Q2", "Q1,Q2", ""):
+    named = [await task(connection, *both, site=site) for site in ("Q1", "Q1,Q3", "Q1/SCORE", "Q1*, Q3")]
+    for site in ("Q2", "Q1,Q2", "", "Q*", "R4", "Q2/SCORE", "Q1,R4", "S", "unknown"):
         await task(connection, *both, site=site)
     assert await withheld(stage) == named
     said = await stage.value("SELECT error_dialog FROM tasks WHERE task_id = $1", named[0])
-    assert said.startswith("withheld: it names queues, and at each that is online more jobs of its share wait than 2 x")
+    assert said.startswith(
+        "withheld: it names queues, and at each that is not offline more jobs of its share wait than 2 x"
+    )
     await jobs(connection, "Q1", 20, 0)
     stage.clock.forward(minutes=16)
     await stage.run(stage.watchdog.watch_attempts)

@@ -306,10 +306,9 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         "minutes": 15, "reason": "r", "allowed": ["ready"], "files_ready": 50, "files_remaining": 100,
         "storages": ["DISK"], "lease_s": 60, "waited_s": 3600, "days": 30,
         "oldest_s": 86400, "no_email": "noEmail",
-        "after_priority": -1, "after_id": 0, "upto": 0, "open_queues": ["Q1"],
-        "reason_of_named": "r",
+        "after_priority": -1, "after_id": 0, "upto": 0,
     }  # fmt: skip
-    asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withhold_tasks")]
+    asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withholdable_tasks")]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
     asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "tasks_for_queue")]
     asked += [(NOTICES, "take_notice"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
