@@ -100,10 +100,10 @@ def _waiting(waiting: Mapping[str, Any]) -> Iterable[Finding]:
         yield Finding(what, row["n_requests"], row["since"], "orrery catalogue requests")
     for row in waiting["snapshots"]:
         what = (
-            f"{row['process']} ({row['name']}) has a transaction open: no row that was deleted since is removed, "
-            "tables grow, partitions are not dropped, and claims get slower"
+            f"{row['process']} ({row['name']}) holds an old snapshot: no row that was deleted since is removed, "
+            "tables grow, partitions may not be dropped, and claims get slower"
         )
-        see = "`slow` below; pg_terminate_backend(pid), or ROLLBACK PREPARED"
+        see = "`slow` below; pg_terminate_backend(pid), ROLLBACK PREPARED, or pg_drop_replication_slot(name)"
         yield Finding(what, row["n_transactions"], row["since"], see)
     for row in waiting["queues"]:
         what = f"{row['queue']} has jobs, and no pilot asked there within the last hour"

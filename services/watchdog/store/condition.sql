@@ -115,17 +115,21 @@ SELECT s.queue, sum(s.n_jobs)::bigint AS n_jobs, a.last_pilot_at FROM queue_stat
  GROUP BY s.queue, a.last_pilot_at HAVING sum(s.n_jobs) > 0 ORDER BY sum(s.n_jobs) DESC, s.queue LIMIT :at_most::int;
 
 -- name: old_snapshots
--- Sessions that read the database as it was long ago, and transactions that were prepared and not ended: rows that were
--- deleted since then are not removed. How many transactions began since.
+-- Sessions that read the database as it was long ago, transactions that were prepared and not ended, and slots of standbys
+-- that are away: rows that were deleted since then are not removed. How many transactions began since. Vacuum is none of
+-- these: nobody waits for the rows that it sees.
 -- told by: OPERATORS
 SELECT coalesce(nullif(application_name, ''), usename, '?') AS process, pid::text AS name, xact_start AS since,
        age(backend_xmin)::bigint AS n_transactions
   FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL
-   AND xact_start < orrery_now() - make_interval(secs => :usual_s)
+   AND backend_type = 'client backend' AND xact_start < orrery_now() - make_interval(secs => :usual_s)
 UNION ALL
 SELECT owner, gid, prepared, age(transaction)::bigint FROM pg_prepared_xacts
  WHERE database = current_database() AND prepared < orrery_now() - make_interval(secs => :usual_s)
+UNION ALL
+SELECT 'replication slot', slot_name, NULL, age(coalesce(xmin, catalog_xmin))::bigint FROM pg_replication_slots
+ WHERE NOT active AND coalesce(xmin, catalog_xmin) IS NOT NULL
  ORDER BY since LIMIT :at_most::int;
 
 -- name: slow_sessions

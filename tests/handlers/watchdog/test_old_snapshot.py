@@ -76,8 +76,8 @@ async def test_operators_are_told_who_holds_back_the_horizon_of_vacuum(
         stage.clock.now = started
         stage.clock.forward(minutes=minutes)
         async with stage.database.read() as connection:
-            found = [one for one in (await condition(connection))["findings"] if "transaction open" in one["what"]]
-        assert [one["what"].partition(" has ")[0] for one in found] == [f"a notebook ({pid})"] * told
+            found = [one for one in (await condition(connection))["findings"] if "an old snapshot" in one["what"]]
+        assert [one["what"].partition(" holds ")[0] for one in found] == [f"a notebook ({pid})"] * told
         assert [one["since"] for one in found] == [started] * told
     await snapshot.execute("ROLLBACK")
     async with stage.database.read() as connection:
