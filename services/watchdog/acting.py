@@ -24,10 +24,24 @@ from shared.runtime.service import Periodic
 
 #: how often the turn of each action is tried; the real periods are runtime parameters (`parameters.py`)
 TICK_S = 5.0
+#: of a slice; what is left follows in the next one
+SLICE_S = 0.2
 #: of one run that is asked for: slices, seconds, ids that are told of each event
 MOST_SLICES, MOST_SECONDS, MOST_IDS = 200, 20.0, 1000
 #: fields of events that name what they are about
 _ABOUT = ("job_ids", "failed_job_ids", "task_id", "chunk_id", "transfer_ids")
+
+
+@dataclass(frozen=True)
+class SliceTime:
+    """How long a slice goes on."""
+
+    until: float = field(default_factory=lambda: time.monotonic() + SLICE_S)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is left is for the next slice."""
+        return time.monotonic() > self.until
 
 
 @dataclass(frozen=True)

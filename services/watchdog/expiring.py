@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 
 from prometheus_client import Counter
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 #: jobs judged in one transaction: few enough that other transactions hardly wait for their rows
 SLICE = 500
+#: after that overloaded queues are judged anew
+JUDGED_FOR = timedelta(minutes=1)
 #: jobs among which one transaction looks for those whom a change concerns
 LOOKED_AT = 5000
 
@@ -90,6 +92,11 @@ class ExpiringJobs:
         self._parameters, self._grid, self._expired, self._skipped = parameters, grid, expired, skipped
         self._limits = WatchLimits(parameters)
         self._asked_by: tuple[object, _Asked] | None = None
+        #: what is left of the last judgement of overloaded queues, and when that was
+        self._allotted: tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]] = (
+            datetime.min.replace(tzinfo=UTC),
+            (),
+        )
 
     async def watch_jobs(self, work: UnitOfWork) -> Looked:
         """Ask the rules about one slice of the jobs whose deadline has come.
@@ -205,22 +212,40 @@ class ExpiringJobs:
         return found
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> Looked:
-        """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage)."""
-        periods = self._limits.periods
-        if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
-            return Looked()
-        thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
-        if not thresholds.n_queued:
+        """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage).
+
+        What was judged at the turn goes in slices.
+        """
+        judged_at, allotted = self._allotted
+        if not allotted or work.now - judged_at > JUDGED_FOR:
+            judged_at, allotted = work.now, await self._overloads(work)
+        if not allotted:
             return Looked()
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
-        counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
-        allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
-        chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, periods.rebrokerage_again_s)
+        now, later = rebrokerage.parted(allotted, SLICE)
+        again_s = self._limits.periods.rebrokerage_again_s
+        chosen = await store.jobs_to_rebroker(work.connection, now, queues, again_s)
         n_all = 0
-        for overload, _ in allotted:
+        for overload, _ in now:
             n_all += (n_closed := await self._expire(work, overload.verdict, chosen.get(overload, [])))
             log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
-        return Looked(False, sum(map(len, chosen.values())), n_all)
+        work.after_commit(partial(self._keep_allotted, (judged_at, later)))
+        return Looked(bool(later), sum(map(len, chosen.values())), n_all)
+
+    async def _overloads(self, work: UnitOfWork) -> Sequence[tuple[rebrokerage.Overload, int]]:
+        """Judge all queues, if it is time for that."""
+        periods = self._limits.periods
+        if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
+            return ()
+        thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
+        if not thresholds.n_queued:
+            return ()
+        queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
+        counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
+        return rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
+
+    def _keep_allotted(self, allotted: tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]]) -> None:
+        self._allotted = allotted
 
     async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[WatchedJob]) -> int:
         """End these jobs; how many were still as they were judged."""

@@ -13,7 +13,7 @@ from functools import partial
 from prometheus_client import Counter
 
 from services.watchdog import sweeping as sweeps
-from services.watchdog.acting import Looked
+from services.watchdog.acting import Looked, SliceTime
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.pausing import pause_analysis, pause_failing
 from services.watchdog.policy import tasks as task_policy
@@ -47,6 +47,8 @@ class Watchdog:
         #: kinds of this round of the sweep that were not looked at yet, and those that were and have more
         self._kinds: deque[sweeps.Sweep] = deque()
         self._kinds_left: deque[sweeps.Sweep] = deque()
+        #: whether throttled tasks are left for whom a slice had no time
+        self._pauses_are_over = False
         #: up to which task each kind has gone through those that have no time
         self._walked: dict[str, int] = {}
 
@@ -55,7 +57,8 @@ class Watchdog:
         last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
             return Looked()
-        n_pending, n_assigning = await self._release_pending(work), await self._give_up_assigning(work)
+        time = SliceTime()
+        n_pending, n_assigning = await self._release_pending(work, time), await self._give_up_assigning(work, time)
         n_released = n_pending + n_assigning
         due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.periods.remind_again_s)
         for task_id, status in due:
@@ -64,7 +67,7 @@ class Watchdog:
         # who committed a chunk at the last look is seen now
         since = EVER if last.at is None else last.at - OVERLAP
         await store.SQL.run(work.connection, "forget_waiting", since=since)
-        more = max(n_pending, n_assigning, len(due)) >= store.MOST_TASKS
+        more = max(n_pending, n_assigning, len(due)) >= store.MOST_TASKS or (n_released > 0 and time.is_over)
         if more:
             await store.give_back_turn(work.connection, "tasks", last.at)
         n_done = n_released + len(due)
@@ -79,18 +82,20 @@ class Watchdog:
         for task_id, status in await store.woken_tasks(work.connection, event.task_ids):
             work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
 
-    async def _release_pending(self, work: UnitOfWork) -> int:
-        """Release or exhaust pending tasks whose time has come; how many."""
+    async def _release_pending(self, work: UnitOfWork, time: SliceTime) -> int:
+        """Release or exhaust pending tasks whose time has come, while there is time; how many."""
         limits = self._limits.pending()
         n_released = 0
         for task in await store.pending_tasks(work.connection, limits):
             release = task_policy.release(task, limits, work.now)
             if release is not None:
                 n_released += await self._release(work, task, release)
+            if n_released and time.is_over:
+                break
         return n_released
 
-    async def _give_up_assigning(self, work: UnitOfWork) -> int:
-        """Exhaust tasks that found no nucleus for too long; how many."""
+    async def _give_up_assigning(self, work: UnitOfWork, time: SliceTime) -> int:
+        """Exhaust tasks that found no nucleus for too long, while there is time; how many."""
         limits, n_given_up = self._limits.pending(), 0
         for task in await store.assigning_tasks(work.connection, limits):
             verdict = task_policy.no_nucleus(task, limits, work.now)
@@ -100,6 +105,8 @@ class Watchdog:
             if await store.exhaust_assigning(work.connection, task.task_id, verdict.reason):
                 work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
                 n_given_up += 1
+            if n_given_up and time.is_over:
+                break
         return n_given_up
 
     async def _release(self, work: UnitOfWork, task: task_policy.PendingTask, release: task_policy.Release) -> bool:
@@ -118,30 +125,45 @@ class Watchdog:
         return True
 
     async def watch_attempts(self, work: UnitOfWork) -> Looked:
-        """Pause production that fails again and again, and analysis with too much input under way."""
-        if await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s) is None:
+        """Pause production that fails again and again, and analysis with too much input under way.
+
+        Slices that follow let those go on whose pause is over, and for whom the first had no time.
+        """
+        time = SliceTime()
+        if self._pauses_are_over:
+            return await self._release_throttled(work, time, 0)
+        last = await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s)
+        if last is None:
             return Looked()
-        n_throttled = 0
-        every = self._limits.periods.throttle_attempts
-        if every:
-            rows = await store.SQL.rows(
-                work.connection, "throttle_candidates", every_attempts=every, most=store.MOST_TASKS
-            )
-            for row in rows:
-                decision = task_policy.throttle(row["max_attempt_nr"], row["num_throttled"], every)
-                if decision is not None:
-                    reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
-                    await work.because(reason)
-                    n_throttled += await store.throttle_task(work.connection, row["task_id"], decision, reason)
+        n_throttled = await self._throttle(work, time)
+        if time.is_over and n_throttled:
+            await store.give_back_turn(work.connection, "attempts", last.at)
+            return Looked(True, n_throttled, n_throttled)
         await pause_failing(work, self._parameters, self._grid)
         await pause_analysis(work, self._parameters, self._grid)
-        await self._release_throttled(work)
-        return Looked(False, n_throttled + len(work.emitted), n_throttled + len(work.emitted))
+        return await self._release_throttled(work, time, n_throttled)
 
-    async def _release_throttled(self, work: UnitOfWork) -> None:
-        await work.because("its throttling is over")
-        rows = await store.SQL.rows(work.connection, "throttled_due", most=store.MOST_TASKS)
+    async def _throttle(self, work: UnitOfWork, time: SliceTime) -> int:
+        """Throttle tasks whose files were tried too often, while there is time; how many."""
+        n_throttled, every = 0, self._limits.periods.throttle_attempts
+        if not every:
+            return 0
+        rows = await store.SQL.rows(work.connection, "throttle_candidates", every_attempts=every, most=store.MOST_TASKS)
         for row in rows:
+            decision = task_policy.throttle(row["max_attempt_nr"], row["num_throttled"], every)
+            if decision is not None:
+                reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
+                await work.because(reason)
+                n_throttled += await store.throttle_task(work.connection, row["task_id"], decision, reason)
+            if n_throttled and time.is_over:
+                break
+        return n_throttled
+
+    async def _release_throttled(self, work: UnitOfWork, time: SliceTime, n_done: int) -> Looked:
+        """Let throttled tasks go on, while there is time; what the slice did in all, so many before."""
+        await work.because("its throttling is over")
+        rows, more = await store.SQL.rows(work.connection, "throttled_due", most=store.MOST_TASKS), False
+        for number, row in enumerate(rows, 1):
             status = task_policy.unthrottled_status(row["old_status"])
             if await store.unthrottle_task(work.connection, row["task_id"], status):
                 work.emit(
@@ -149,13 +171,22 @@ class Watchdog:
                         task_id=row["task_id"], status=status, reason="its throttling is over", released_at=work.now
                     )
                 )
+            if time.is_over or number >= store.MOST_TASKS:
+                more = True
+                break
+        work.after_commit(partial(self._keep_over, more))
+        return Looked(more, n_done + len(work.emitted), n_done + len(work.emitted))
+
+    def _keep_over(self, more: bool) -> None:
+        self._pauses_are_over = more
 
     async def sweep(self, work: UnitOfWork) -> Looked:
-        """Announce again a slice of what seems to be lost of the next kind.
+        """Announce again a slice of what seems to be lost of the next kind that has any.
 
         A kind that fails stops no other, and one that has more goes on between the rounds: each has its turn again when
         the period is over.
         """
+        time = SliceTime()
         if not self._kinds:
             if await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s) is not None:
                 await sweep_store.SQL.run(work.connection, "forget_marks")
@@ -165,6 +196,13 @@ class Watchdog:
                 self._kinds.append(self._kinds_left.popleft())
         if not self._kinds:
             return Looked()
+        n_rows = 0
+        while self._kinds and not n_rows and not time.is_over:
+            n_rows = await self._sweep_next(work)
+        return Looked(bool(self._kinds or self._kinds_left), n_rows, n_rows)
+
+    async def _sweep_next(self, work: UnitOfWork) -> int:
+        """Announce a slice of the next kind; how many rows."""
         kind, n_rows, more = self._kinds.popleft(), 0, False
         try:
             async with work.connection.transaction():
@@ -175,7 +213,7 @@ class Watchdog:
             log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
         if more:
             self._kinds_left.append(kind)
-        return Looked(bool(self._kinds or self._kinds_left), n_rows, n_rows)
+        return n_rows
 
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> tuple[int, bool]:
         """Announce rows of this kind again: how many, and whether more may follow.

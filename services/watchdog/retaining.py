@@ -11,7 +11,7 @@ from datetime import date, timedelta
 import asyncpg
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from services.watchdog.acting import Looked
+from services.watchdog.acting import SLICE_S, Looked
 from services.watchdog.parameters import Periods
 from services.watchdog.policy.retention import BYTES_OF_GB, RULES, Order, Rule, is_nearly_full, kept
 from services.watchdog.store import retention as store
@@ -24,7 +24,7 @@ from shared.db.unit_of_work import UnitOfWork
 log = logging.getLogger(__name__)
 
 #: of one slice; one that took longer is followed by smaller ones
-MOST_ROWS, FEWEST_ROWS, MOST_SECONDS = 500, 20, 0.2
+MOST_ROWS, FEWEST_ROWS = 500, 20
 TABLES_BY_DAY = {table.name: table for table in partitions.DAILY_TABLES}
 
 
@@ -56,10 +56,11 @@ class Retaining:
         self._most: dict[str, int] = {}
 
     async def drop_old(self, work: UnitOfWork) -> Looked:
-        """Drop one slice of the next rule.
+        """Drop one slice of the next rule that has something to drop.
 
         A rule that fails is left to the next round.
         """
+        began = time.monotonic()
         if not self._due:
             period_s = self._parameters.filled(Periods).retention_period_s
             if await take_turn(work.connection, "retention", period_s) is None:
@@ -67,15 +68,22 @@ class Retaining:
             await self._measure(work.connection)
             self._due.extend(RULES)
             return Looked(more=True)
+        n_rows = 0
+        while self._due and not n_rows and time.monotonic() - began < SLICE_S:
+            n_rows = await self._drop_next(work)
+        return Looked(bool(self._due), n_rows, n_rows)
+
+    async def _drop_next(self, work: UnitOfWork) -> int:
+        """Drop one slice of the next rule; how many rows."""
         rule = self._due.popleft()
         started, most = time.monotonic(), self._most.get(rule.name, MOST_ROWS)
         done = await self._slice(work, rule, most)
-        is_slow = time.monotonic() - started > MOST_SECONDS
+        is_slow = time.monotonic() - started > SLICE_S
         self._most[rule.name] = max(most // 2, FEWEST_ROWS) if is_slow else min(most * 2, MOST_ROWS)
         work.after_commit(lambda: self._metrics.dropped.labels(rule.name).inc(done.n_rows))
         if done.more:
             self._due.append(rule)
-        return Looked(bool(self._due), done.n_rows, done.n_rows)
+        return done.n_rows
 
     async def _slice(self, work: UnitOfWork, rule: Rule, most: int) -> Slice:
         days = kept(rule, self._parameters.read).days

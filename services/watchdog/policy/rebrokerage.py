@@ -145,3 +145,21 @@ def within(found: Sequence[Overload], most: int) -> list[tuple[Overload, int]]:
             allotted.append((overload, n_jobs))
             most -= n_jobs
     return allotted
+
+
+def parted(
+    allotted: Sequence[tuple[Overload, int]], most: int
+) -> tuple[list[tuple[Overload, int]], list[tuple[Overload, int]]]:
+    """What goes now, at most so many jobs, and what goes later.
+
+    Example: of 300 and 400 at most 500 now: 300 and 200, and the other 200 later.
+    """
+    now, later = list[tuple[Overload, int]](), list[tuple[Overload, int]]()
+    for overload, n_jobs in allotted:
+        n_now = min(n_jobs, most)
+        most -= n_now
+        if n_now:
+            now.append((overload, n_now))
+        if n_jobs > n_now:
+            later.append((overload, n_jobs - n_now))
+    return now, later

@@ -38,7 +38,7 @@ SQL = Queries.beside(__file__)
 
 EXPIRABLE = {target: JOB.sources(target, Owner.WATCHDOG) for target in ("failed", "closed")}
 THROTTLEABLE = TASK.sources("throttled", Owner.WATCHDOG)
-MOST_TASKS = 1000
+MOST_TASKS = 500
 #: of a row of expire_jobs, for `moves_of`
 _as_counted = itemgetter("task_id", "queue", "resource_type", "gshare", "user_name", "was", "core_count")
 #: states other than pending in which a task may wait for a queue, a nucleus or its share

@@ -225,6 +225,23 @@ async def test_a_run_closes_no_more_than_it_may_and_the_next_one_goes_on(stage: 
     assert await look(stage) == overloaded[4:6]
 
 
+async def test_what_is_too_many_goes_in_slices_by_what_was_judged_at_the_turn(
+    stage: Stage, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 4)
+    assert [await look(stage) for _ in range(3)] == [overloaded[:4], overloaded[4:6], []]
+
+
+async def test_what_was_left_of_a_judgement_that_is_old_is_judged_anew(
+    stage: Stage, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another replica had the turns in between."""
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 4)
+    assert await look(stage) == overloaded[:4]
+    stage.clock.forward(seconds=61)
+    assert await look(stage) == [], "the next turn is 40 minutes later"
+
+
 async def test_two_watchdogs_at_once_close_what_is_too_many_once(
     stage: Stage, connection: asyncpg.Connection, overloaded: list[int]
 ) -> None:

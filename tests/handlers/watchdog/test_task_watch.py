@@ -262,3 +262,38 @@ async def test_tasks_that_were_throttled_for_their_attempts_hide_none_that_were_
     await stage.run(stage.watchdog.watch_attempts)
     throttled = await stage.value("SELECT array_agg(task_id) FROM tasks WHERE status = 'throttled'")
     assert throttled == tasks[-1:]
+
+
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slice has time for one task."""
+    monkeypatch.setattr("services.watchdog.acting.SLICE_S", -1.0)
+
+
+@pytest.mark.usefixtures("no_time")
+async def test_a_slice_ends_with_its_time_and_the_next_one_follows_at_once(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await rows.insert_watch_runs(stage.database, START - timedelta(seconds=60))
+    for _ in range(3):
+        await rows.task(connection, status="pending", old_status="ready", retry_at=START)
+    await rows.task(connection, status="assigning", state_change_time=START - timedelta(days=30))
+    said = [[event.status for event in await stage.run(stage.watchdog.watch_tasks)] for _ in range(4)]
+    assert said == [["ready", "exhausted"], ["ready"], ["ready"], []]
+
+
+@pytest.mark.usefixtures("no_time")
+async def test_tasks_that_are_throttled_and_let_go_take_a_slice_each(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await stage.run(stage.watchdog.watch_attempts)
+    stage.clock.forward(minutes=6)
+    for _ in range(2):
+        task = await rows.task(connection, status="running", max_attempt=20)
+        await rows.file(connection, task, await rows.dataset(connection, task), attempt_nr=10, max_attempt=20)
+        await rows.task(connection, status="throttled", old_status="running", retry_at=START)
+    found = []
+    for _ in range(6):
+        released = len(await stage.run(stage.watchdog.watch_attempts))
+        found.append((await stage.value("SELECT count(*) FROM tasks WHERE status = 'throttled'"), released))
+    assert found == [(3, 0), (4, 0), (3, 1), (2, 1), (2, 0), (2, 0)]
