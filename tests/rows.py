@@ -140,7 +140,8 @@ async def insert_watch_runs(database: Database, at: datetime) -> None:
             ("jobs", 0),
             ("tasks", 0),
             ("attempts", 240),
-            ("sweep", 0),
+            ("sweep/tasks", 0),
+            ("sweep/work", 0),
         ):
             last = at - timedelta(seconds=earlier_s)
             await insert(connection, "watch_runs", {"watch": watch, "last_run_at": last})

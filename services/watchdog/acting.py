@@ -1,6 +1,7 @@
-"""Actions: what the watchdog does every so often, each declared by its name, period and work.
+"""Actions: what the watchdog does every so often; each has a name, a period, partitions and work.
 
-Each has a lease and a loop of its own, so that a slow one delays no other. A call does one slice in one transaction and
+Each partition of each has a lease, a turn and a loop of its own, so that a slow one delays no other, and several
+replicas may share an action. A call does one slice in one transaction and
 says what it found and did; what was said to others, with ids, is kept of the last slice that did something.
 """
 
@@ -60,6 +61,7 @@ class Looked:
 class Action:
     """One thing that the watchdog does; `period`: which of its periods.
 
+    `partitions`: parts that are done side by side, each by its name; without any, all is done by one.
     `dry_slices`: slices of a dry run. Each is rolled back, so that only one that knows by itself what comes next, as a
     sweep of kinds, has more than the first.
     """
@@ -67,8 +69,29 @@ class Action:
     name: str
     does: str
     period: Callable[[Periods], float]
-    run: Callable[[UnitOfWork], Awaitable[Looked]]
+    run: Callable[[UnitOfWork], Awaitable[Looked]] | None = None
+    partitions: Mapping[str, Callable[[UnitOfWork], Awaitable[Looked]]] = field(default_factory=dict)
     dry_slices: int = 1
+
+    def parts(self) -> list[Part]:
+        """Its partitions, or itself."""
+        if self.run is not None:
+            return [Part(self, "", self.run)]
+        return [Part(self, partition, run) for partition, run in self.partitions.items()]
+
+
+@dataclass(frozen=True)
+class Part:
+    """An action, or a partition of it: what has a turn."""
+
+    action: Action
+    partition: str
+    run: Callable[[UnitOfWork], Awaitable[Looked]]
+
+    @property
+    def watch(self) -> str:
+        """Its name among the turns."""
+        return f"{self.action.name}/{self.partition}" if self.partition else self.action.name
 
 
 class ActionMetrics:
@@ -112,6 +135,14 @@ class Report:
         self.more = looked.more
         self.did += said_by(events)
 
+    def join(self, of_partition: Report) -> None:
+        """Count what a partition did."""
+        self.n_found += of_partition.n_found
+        self.n_done += of_partition.n_done
+        self.n_slices += of_partition.n_slices
+        self.more = self.more or of_partition.more
+        self.did += of_partition.did
+
 
 class _RolledBack(Exception):
     """Ends a slice of a dry run."""
@@ -139,22 +170,26 @@ class Actions:
         return action.period(self._parameters.filled(Periods))
 
     def periodic(self) -> list[Periodic]:
-        """One loop and lease for each."""
-        return [Periodic(one.name.replace("_", "-"), TICK_S, self._looping(one)) for one in self.declared.values()]
+        """One loop and lease for each partition of each."""
+        return [
+            Periodic(action.name.replace("_", "-"), TICK_S, self._looping(part), partition=part.partition)
+            for action in self.declared.values()
+            for part in action.parts()
+        ]
 
-    def _looping(self, action: Action) -> Callable[[UnitOfWork], Awaitable[bool]]:
+    def _looping(self, part: Part) -> Callable[[UnitOfWork], Awaitable[bool]]:
         async def run(work: UnitOfWork) -> bool:
-            before = await SQL.value(work.connection, "last_turn", watch=action.name)
+            before = await SQL.value(work.connection, "last_turn", watch=part.watch)
             started = time.monotonic()
-            looked = await action.run(work)
+            looked = await part.run(work)
             seconds = time.monotonic() - started
             said = said_by(work.emitted)
             if looked.n_done or said:
-                await _keep(work, action.name, looked, said)
-            at = await SQL.value(work.connection, "last_turn", watch=action.name)
+                await _keep(work, part.watch, looked, said)
+            at = await SQL.value(work.connection, "last_turn", watch=part.watch)
 
             def count() -> None:
-                of, name, period_s = self._metrics, action.name, self.period_s(action)
+                of, name, period_s = self._metrics, part.watch, self.period_s(part.action)
                 of.found.labels(name).inc(looked.n_found)
                 of.done.labels(name).inc(looked.n_done)
                 of.period_s.labels(name).set(period_s)
@@ -172,27 +207,28 @@ class Actions:
 
     async def run_now(self, database: Database, name: str, *, reason: str, dry_run: bool) -> Report:
         """Run an action before its period is over; of a dry run each slice is rolled back at once."""
-        action, report = self.declared[name], Report(name, dry_run)
+        action, whole = self.declared[name], Report(name, dry_run)
         started = time.monotonic()
         most_slices = action.dry_slices if dry_run else MOST_SLICES
-        while report.n_slices < most_slices and time.monotonic() - started < MOST_SECONDS:
-            with suppress(_RolledBack):
-                async with database.begin(reason=reason) as work:
-                    await self._slice_now(work, action, report)
-            if not report.more:
-                break
-        report.seconds = time.monotonic() - started
-        return report
+        for part in action.parts():
+            report = Report(name, dry_run, more=True)
+            while report.more and report.n_slices < most_slices and time.monotonic() - started < MOST_SECONDS:
+                with suppress(_RolledBack):
+                    async with database.begin(reason=reason) as work:
+                        await self._slice_now(work, part, report)
+            whole.join(report)
+        whole.seconds = time.monotonic() - started
+        return whole
 
-    async def _slice_now(self, work: UnitOfWork, action: Action, report: Report) -> None:
+    async def _slice_now(self, work: UnitOfWork, part: Part, report: Report) -> None:
         """Run one slice of a run that is asked for."""
         if report.n_slices == 0:
-            await SQL.run(work.connection, "make_due", watch=action.name, period_s=self.period_s(action))
-        report.add(await action.run(work), work.emitted)
+            await SQL.run(work.connection, "make_due", watch=part.watch, period_s=self.period_s(part.action))
+        report.add(await part.run(work), work.emitted)
         if report.dry_run:
             raise _RolledBack
         if report.n_done or report.did:
-            await _keep(work, action.name, Looked(report.more, report.n_found, report.n_done), report.did)
+            await _keep(work, part.watch, Looked(report.more, report.n_found, report.n_done), report.did)
 
 
 async def _keep(work: UnitOfWork, name: str, looked: Looked, said: Sequence[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from services.watchdog.handlers import Watchdog
 from services.watchdog.hurrying import Hurrying
 from services.watchdog.policy.retention import RULES
 from services.watchdog.retaining import Retaining, RetentionMetrics
-from services.watchdog.sweeping import SWEEPS
+from services.watchdog.sweeping import SWEEPS, TASKS, WORK
 from services.watchdog.withholding import Withholding
 from shared.config.parameters import Parameters
 from shared.events import TasksWoken
@@ -46,8 +46,8 @@ def actions_of(
                lambda every: every.nearly_done_period_s, hurrying.watch_nearly_done),
         Action("deadlines", "works out when tasks end that are wanted by a time, and hurries those that would be late",
                lambda every: every.deadlines_period_s, hurrying.watch_deadlines),
-        Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s, watchdog.sweep,
-               dry_slices=len(SWEEPS)),
+        Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s,
+               partitions={TASKS: watchdog.sweep_tasks, WORK: watchdog.sweep_work}, dry_slices=len(SWEEPS)),
         Action("retention", "drops what is older than it may be", lambda every: every.retention_period_s,
                retaining.drop_old, dry_slices=1 + len(RULES)),
     ]  # fmt: skip

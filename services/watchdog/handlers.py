@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -36,6 +37,14 @@ EVER = datetime(1970, 1, 1, tzinfo=UTC)
 REMINDED: tuple[TaskStatus, ...] = ("registered", "defined", "assigning", "staged", "rerefine")
 
 
+@dataclass
+class _Round:
+    """Kinds of a round of the sweep that were not looked at yet, and those that were and have more."""
+
+    kinds: deque[sweeps.Sweep] = field(default_factory=deque)
+    left: deque[sweeps.Sweep] = field(default_factory=deque)
+
+
 class Watchdog:
     """What happens to tasks because time passed, and what is said again."""
 
@@ -43,14 +52,9 @@ class Watchdog:
         self._grid = grid
         self._parameters = parameters
         self._limits = WatchLimits(parameters)
-        self._swept = swept
-        #: kinds of this round of the sweep that were not looked at yet, and those that were and have more
-        self._kinds: deque[sweeps.Sweep] = deque()
-        self._kinds_left: deque[sweeps.Sweep] = deque()
+        self._sweep = ReconcilingSweep(self._limits, swept)
         #: whether throttled tasks are left for whom a slice had no time
         self._pauses_are_over = False
-        #: up to which task each kind has gone through those that have no time
-        self._walked: dict[str, int] = {}
 
     async def watch_tasks(self, work: UnitOfWork) -> Looked:
         """Let pending tasks go on or exhaust them, look again at tasks that asked."""
@@ -180,30 +184,49 @@ class Watchdog:
     def _keep_over(self, more: bool) -> None:
         self._pauses_are_over = more
 
-    async def sweep(self, work: UnitOfWork) -> Looked:
-        """Announce again a slice of what seems to be lost of the next kind that has any.
+    async def sweep_tasks(self, work: UnitOfWork) -> Looked:
+        """Announce again a slice of what seems to be lost of tasks."""
+        return await self._sweep.slice(work, sweeps.TASKS)
+
+    async def sweep_work(self, work: UnitOfWork) -> Looked:
+        """Announce again a slice of what seems to be lost of chunks, jobs and transfers."""
+        return await self._sweep.slice(work, sweeps.WORK)
+
+
+class ReconcilingSweep:
+    """What is said again; what it remembers is how far its rounds are."""
+
+    def __init__(self, limits: WatchLimits, swept: Counter) -> None:
+        self._limits, self._swept = limits, swept
+        self._rounds = {partition: _Round() for partition in (sweeps.TASKS, sweeps.WORK)}
+        #: up to which task each kind has gone through those that have no time
+        self._walked: dict[str, int] = {}
+
+    async def slice(self, work: UnitOfWork, partition: str) -> Looked:
+        """Announce again a slice of the next kind of a partition that has any.
 
         A kind that fails stops no other, and one that has more goes on between the rounds: each has its turn again when
         the period is over.
         """
         time = SliceTime()
-        if not self._kinds:
-            if await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s) is not None:
+        round_, watch = self._rounds[partition], f"sweep/{partition}"
+        if not round_.kinds:
+            if await store.start_run(work.connection, watch, self._limits.periods.sweep_period_s) is not None:
                 await sweep_store.SQL.run(work.connection, "forget_marks")
-                self._kinds.extend(sweeps.SWEEPS)
-                self._kinds_left.clear()
-            elif self._kinds_left:
-                self._kinds.append(self._kinds_left.popleft())
-        if not self._kinds:
+                round_.kinds.extend(kind for kind in sweeps.SWEEPS if kind.partition == partition)
+                round_.left.clear()
+            elif round_.left:
+                round_.kinds.append(round_.left.popleft())
+        if not round_.kinds:
             return Looked()
         n_rows = 0
-        while self._kinds and not n_rows and not time.is_over:
-            n_rows = await self._sweep_next(work)
-        return Looked(bool(self._kinds or self._kinds_left), n_rows, n_rows)
+        while round_.kinds and not n_rows and not time.is_over:
+            n_rows = await self._sweep_next(work, round_)
+        return Looked(bool(round_.kinds or round_.left), n_rows, n_rows)
 
-    async def _sweep_next(self, work: UnitOfWork) -> int:
+    async def _sweep_next(self, work: UnitOfWork, round_: _Round) -> int:
         """Announce a slice of the next kind; how many rows."""
-        kind, n_rows, more = self._kinds.popleft(), 0, False
+        kind, n_rows, more = round_.kinds.popleft(), 0, False
         try:
             async with work.connection.transaction():
                 n_rows, more = await self._sweep_kind(work, kind)
@@ -212,7 +235,7 @@ class Watchdog:
                 raise
             log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
         if more:
-            self._kinds_left.append(kind)
+            round_.left.append(kind)
         return n_rows
 
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> tuple[int, bool]:

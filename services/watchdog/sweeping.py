@@ -35,6 +35,9 @@ ENDS_JOBS: dict[TaskStatus, str] = {
     "reassigning": "reassign",
 }
 
+#: partitions of the sweep: what is said of tasks, and of their chunks, jobs and transfers
+TASKS, WORK = "tasks", "work"
+
 Rows = Sequence[Any]
 Build = Callable[[Rows, datetime], Iterable[Event]]
 
@@ -44,7 +47,8 @@ class Sweep:
     """One kind: the query of `sweeps.sql` that finds its rows, the events that tell of them, their age.
 
     Rows are found from that age on. `by_time`: what is not stuck when it has the age never is, so that each row is
-    looked at once, by its time, and again only if it was stuck.
+    looked at once, by its time, and again only if it was stuck. `partition`: kinds of one are swept one after the
+    other, those of two beside each other.
     """
 
     kind: str
@@ -52,6 +56,10 @@ class Sweep:
     age: Parameter[float] = SWEEP_AGE_S
     most: int = IDS_OF_EVENT
     by_time: bool = False
+
+    @property
+    def partition(self) -> str:
+        return TASKS if self.kind.endswith("_tasks") or self.kind == "tasks_at_goal" else WORK
 
 
 def _in_events(ids: Iterable[int]) -> Iterable[tuple[int, ...]]:

@@ -45,7 +45,7 @@ class PeriodicRunner:
         self._service = service
         self._holder = holder
         self._jitter = jitter
-        self._held: dict[str, lease.Lease] = {}
+        self._held: dict[tuple[str, str], lease.Lease] = {}
         self._stopping = asyncio.Event()
 
     async def run(self, periodic: Periodic, *, lease_name: str | None = None) -> None:
@@ -72,7 +72,7 @@ class PeriodicRunner:
         started = time.monotonic()
         try:
             if periodic.lease:
-                held = await self._take(lease_name)
+                held = await self._take(lease_name, periodic.partition)
                 if held is None:
                     return RunOutcome.DONE
             async with self._database.begin(reason=f"periodic {periodic.name}") as work:
@@ -98,7 +98,8 @@ class PeriodicRunner:
             if not self._held:
                 continue
             try:
-                await lease.renew(self._database, sorted(self._held), holder=self._holder, duration_s=LEASE_S)
+                names = sorted({name for name, _ in self._held})
+                await lease.renew(self._database, names, holder=self._holder, duration_s=LEASE_S)
             except Exception as error:
                 if not is_retryable(error):
                     raise
@@ -118,13 +119,14 @@ class PeriodicRunner:
         """Begin no further run."""
         self._stopping.set()
 
-    async def _take(self, name: str) -> lease.Lease | None:
-        held = await lease.take(self._database, name, holder=self._holder, duration_s=LEASE_S)
-        self._metrics.lease_held.labels(name).set(0 if held is None else 1)
+    async def _take(self, name: str, partition: str) -> lease.Lease | None:
+        held = await lease.take(self._database, name, holder=self._holder, duration_s=LEASE_S, partition=partition)
+        label = f"{name}/{partition}" if partition else name
+        self._metrics.lease_held.labels(label).set(0 if held is None else 1)
         if held is None:
-            self._held.pop(name, None)
+            self._held.pop((name, partition), None)
         else:
-            self._held[name] = held
+            self._held[name, partition] = held
         return held
 
     async def _stopped_within(self, seconds: float) -> bool:

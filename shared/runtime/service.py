@@ -36,6 +36,8 @@ NewsHandler = Callable[[Any], Awaitable[None]]
 class Periodic:
     """Work done every `every_s` seconds in one transaction; `lease`: by one replica at a time, fenced.
 
+    `partition`: parts of one work have its name, and each a lease of its own.
+
     Long work is cut into slices: a run that returns True left some, and the next one follows at once.
     """
 
@@ -43,6 +45,7 @@ class Periodic:
     every_s: float
     run: Callable[[UnitOfWork], Awaitable[bool | None]]
     lease: bool = True
+    partition: str = ""
 
 
 @dataclass

@@ -113,15 +113,16 @@ async def measure(database: Database, connection: asyncpg.Connection) -> bool:
         "INSERT INTO watch_runs (watch, last_run_at) VALUES ('jobs', orrery_now() - interval '1 s')"
     )
     declared = actions()
-    for action in declared:  # parameters, grid and plans are known afterwards, as they are in a process that runs
+    parts = [part for action in declared for part in action.parts()]
+    for part in parts:  # parameters, grid and plans are known afterwards, as they are in a process that runs
         await make_due(connection)
-        await slices(database, action.run)
-    turns: dict[str, list[float]] = {action.name: [] for action in declared}
+        await slices(database, part.run)
+    turns: dict[str, list[float]] = {part.watch: [] for part in parts}
     before = await spent_ms(connection)
     for _ in range(N_TURNS):
         await make_due(connection)
-        for action in declared:
-            turns[action.name].append(sum(await slices(database, action.run)))
+        for part in parts:
+            turns[part.watch].append(sum(await slices(database, part.run)))
     per_turn_s = (await spent_ms(connection) - before) / N_TURNS / 1e3
     for name, seconds in turns.items():
         print(times(f"{name} with nothing due, to the commit", seconds))
@@ -130,7 +131,7 @@ async def measure(database: Database, connection: asyncpg.Connection) -> bool:
         print(times(f"{name}: a slice", (await slices(database, run))[:50]))
     n_due = await live_jobs.add_due(connection)
     await make_due(connection)
-    seconds = await slices(database, declared[0].run)
+    seconds = await slices(database, parts[0].run)
     n_ended = await connection.fetchval("SELECT count(*) FROM jobs WHERE status IN ('failed', 'closed')")
     n_live = await connection.fetchval("SELECT count(*) FROM jobs WHERE deadline_at IS NOT NULL")
     print(rate(f"{n_ended:,} due jobs beside {n_live:,} ended in {sum(seconds):.1f} s", n_ended / sum(seconds)))

@@ -11,7 +11,7 @@ from services.cli.commands.options import NARROW, Json, connect, help_text, rows
 from services.cli.output import age, duration, print_json, print_rows, say
 
 COLUMNS = (
-    ("action", "action"),
+    ("action", lambda row: "/".join(filter(None, (row["action"], row.get("partition"))))),
     ("every", lambda row: duration(row["period_s"])),
     ("last run", lambda row: age(row["last_run_at"])),
     ("late", lambda row: duration(row["late_s"]) if row["late_s"] else ""),

@@ -48,18 +48,20 @@ class ActionRoutes:
         self._database, self._made = database, made
 
     async def list_all(self, caller: Operator) -> Response:
-        """Tell each action: its period, when it last had its turn, how late it is, and what it did last."""
+        """Tell each action, or partition of one: its period, its last turn, and what it did last."""
         async with self._database.read() as connection:
             turns = {row["watch"]: dict(row) for row in await SQL.rows(connection, "turns")}
         actions, none = self._made(), dict[str, Any]()
         told = []
-        for name, action in actions.declared.items():
-            turn, period_s = turns.get(name, none), actions.period_s(action)
+        for part in (part for action in actions.declared.values() for part in action.parts()):
+            action = part.action
+            turn, period_s = turns.get(part.watch, none), actions.period_s(action)
             since_s = turn.get("since_s")
             done = turn.get("last_done") or {}
             told.append(
                 {
-                    "action": name,
+                    "action": action.name,
+                    "partition": part.partition,
                     "does": action.does,
                     "period_s": period_s,
                     "last_run_at": turn.get("last_run_at"),

@@ -2,6 +2,7 @@
 
 -- name: last_turn
 -- When an action last had its turn.
+-- told by: OPERATORS
 SELECT last_run_at FROM watch_runs WHERE watch = :watch;
 
 -- name: make_due

@@ -52,10 +52,11 @@ class Stage:
 
     async def sweep(self) -> list[Event]:
         """One whole round of the sweep, each slice in a transaction of its own; the events that it announced."""
-        more = True
-        while more:
-            async with self.database.begin(reason="periodic") as work:
-                more = bool(await self.watchdog.sweep(work))
+        for sweep in (self.watchdog.sweep_tasks, self.watchdog.sweep_work):
+            more = True
+            while more:
+                async with self.database.begin(reason="periodic") as work:
+                    more = bool(await sweep(work))
         return await self.announced()
 
     async def announced(self) -> list[Event]:

@@ -77,8 +77,9 @@ async def test_each_action_has_a_lease_and_a_loop_of_its_own(service: Service) -
     names = [one.name for one in service.periodic if one.name != "parameters"]
     assert names == [
         "jobs", "overloaded-queues", "tasks", "attempts", "withheld", "queue-filler", "nearly-done", "deadlines",
-        "sweep", "retention",
+        "sweep", "sweep", "retention",
     ]  # fmt: skip
+    assert [one.partition for one in service.periodic if one.name == "sweep"] == ["tasks", "work"]
     assert all(one.lease for one in service.periodic if one.name != "parameters")
 
 
@@ -158,3 +159,23 @@ async def test_an_unknown_action_is_refused_with_those_that_there_are(client: ht
 async def test_every_action_can_be_run_dry(stage: Stage, service: Service, client: httpx.AsyncClient) -> None:
     for one in (await client.get("/api/v1/watchdog/list")).json()["data"]:
         assert (await run(client, one["action"], dry_run=True))["success"], one["action"]
+
+
+async def test_partitions_of_an_action_have_turns_of_their_own_and_are_run_together_by_hand(
+    stage: Stage, connection: asyncpg.Connection, service: Service, client: httpx.AsyncClient
+) -> None:
+    old = START - timedelta(seconds=90)
+    task = await rows.task(connection, status="registered", state_change_time=old)
+    job = await rows.job(connection, task, status="holding", state_change_time=old)
+    of_work = next(one for one in service.periodic if one.partition == "work")
+    async with stage.database.begin(reason="periodic") as work:
+        await of_work.run(work)
+    told = {
+        one["partition"]: one for one in (await client.get("/api/v1/watchdog/list")).json()["data"]
+        if one["action"] == "sweep"
+    }  # fmt: skip
+    assert told["tasks"]["last_run_at"] is None and told["work"]["last_run_at"] is not None
+    assert stage.metrics.get_sample_value("orrery_watchdog_done_total", {"action": "sweep/work"}) == 1
+    found = (await run(client, "sweep"))["data"]
+    assert found["did"] == [{"event": "TaskRegistered", "task_id": task}] and found["n_done"] == 1
+    assert await stage.value("SELECT array_agg(entity_id) FROM sweep_marks WHERE kind = 'holding_jobs'") == [job]

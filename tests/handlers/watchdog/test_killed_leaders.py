@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from services.watchdog.app import build
 from shared.config.parameters import Parameters
 from shared.db import Database
-from shared.runtime.service import Context, Service
+from shared.runtime.service import Context, Periodic, Service
 from tests import rows
 from tests.databases import Databases
 from tests.handlers.watchdog import test_auto_pause as failures
@@ -181,7 +181,13 @@ async def leader(stage: Stage, context: Context) -> Service:
 
 async def turn(stage: Stage, service: Service, name: str, mortal: Mortal) -> None:
     """All slices of a turn; each is undone where it is killed. Raises Killed."""
-    action = next(one for one in service.periodic if one.name == name.replace("_", "-"))
+    for action in service.periodic:
+        if action.name == name.replace("_", "-"):
+            await part_of_turn(stage, action, mortal)
+
+
+async def part_of_turn(stage: Stage, action: Periodic, mortal: Mortal) -> None:
+    """All slices of a partition."""
     more: bool | None = True
     while more:
         before = await contents(stage)
@@ -240,7 +246,7 @@ async def life(
         async with stage.database.read() as connection:
             await PLANTS[name](stage, connection)
             await rows.insert_watch_runs(stage.database, START - timedelta(seconds=60))
-            await connection.execute("DELETE FROM watch_runs WHERE watch = $1 AND watch <> 'jobs'", name)
+            await connection.execute("DELETE FROM watch_runs WHERE watch LIKE $1 || '%' AND watch <> 'jobs'", name)
         killing = await asyncpg.connect(server_url)
         mortal = Mortal(kill_at, killing)
         try:

@@ -429,10 +429,10 @@ async def test_rows_that_went_on_do_not_keep_the_place_of_one_that_is_still_stuc
 async def test_a_kind_of_many_rows_does_not_keep_the_others_from_their_turn(
     stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kinds = [replace(one, most=1) for one in SWEEPS if one.kind in ("holding_jobs", "prepared_tasks")]
+    kinds = [replace(one, most=1) for one in SWEEPS if one.kind in ("registered_tasks", "prepared_tasks")]
     monkeypatch.setattr(sweeps, "SWEEPS", kinds)
     for _ in range(30):
-        await rows.job(connection, await rows.task(connection), status="holding", state_change_time=OLD)
+        await rows.task(connection, status="registered", state_change_time=OLD)
     prepared = await rows.task(connection, status="running")
     said = []
     for slice_ in range(20):
@@ -440,10 +440,10 @@ async def test_a_kind_of_many_rows_does_not_keep_the_others_from_their_turn(
             await rows.change(connection, "UPDATE tasks SET status = 'prepared', state_change_time = $2"
                               " WHERE task_id = $1", prepared, OLD)  # fmt: skip
         async with stage.database.begin(reason="periodic") as work:
-            assert await stage.watchdog.sweep(work)
+            assert await stage.watchdog.sweep_tasks(work)
         said += [(slice_, type(event)) for event in await stage.announced() if isinstance(event, TaskPrepared)]
         stage.clock.forward(seconds=2)
-    assert said == [(11, TaskPrepared)], "a round began after 20 s, with many jobs of the other kind left"
+    assert said == [(11, TaskPrepared)], "a round began after 20 s, with many tasks of the other kind left"
 
 
 async def idle(stage: Stage) -> list[int]:

@@ -145,6 +145,30 @@ async def test_of_two_replicas_one_does_the_periodic_work(database: Database) ->
     assert done[-1] == "b"
 
 
+async def test_each_partition_of_a_work_has_a_lease_of_its_own(database: Database) -> None:
+    done: list[tuple[str, str]] = []
+
+    def runner(holder: str) -> PeriodicRunner:
+        metrics = RuntimeMetrics(CollectorRegistry())
+        return PeriodicRunner(database, metrics, service="watchdog", holder=holder, jitter=random.Random(1))
+
+    def part(holder: str, partition: str) -> Periodic:
+        async def run(work: UnitOfWork) -> None:
+            done.append((holder, partition))
+
+        return Periodic("sweep", 60.0, run, partition=partition)
+
+    first, second = runner("a"), runner("b")
+    await first.run_once(part("a", "tasks"), "watchdog.sweep")
+    for partition in ("tasks", "work"):
+        await second.run_once(part("b", partition), "watchdog.sweep")
+    await first.run_once(part("a", "work"), "watchdog.sweep")
+    assert done == [("a", "tasks"), ("b", "work")]
+    await first.stop()
+    await second.run_once(part("b", "tasks"), "watchdog.sweep")
+    assert done[2:] == [("b", "tasks")], "given back with its partition"
+
+
 async def test_a_lease_outlives_its_holder_by_seconds_and_not_by_the_period_of_the_work(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

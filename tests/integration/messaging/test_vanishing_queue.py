@@ -55,7 +55,7 @@ async def sweep(database: Database) -> None:
     watchdog, more = Watchdog(Parameters(), KnownGrid(NullCache()), swept), True
     while more:
         async with database.begin(reason="periodic sweep") as work:
-            more = bool(await watchdog.sweep(work))
+            more = bool(await watchdog.sweep_tasks(work))
 
 
 async def test_tasks_whose_messages_vanished_with_their_queue_go_on_and_each_once(
