@@ -238,10 +238,11 @@ class ExpiringJobs:
         if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
             return ()
         thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
-        if not thresholds.n_queued:
+        crowded = await store.crowded_shares(work.connection, thresholds.n_queued) if thresholds.n_queued else []
+        if not crowded:
             return ()
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
-        counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
+        counts = await store.jobs_by_queue_and_share(work.connection, crowded, queues)
         return rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
 
     def _keep_allotted(self, allotted: tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]]) -> None:

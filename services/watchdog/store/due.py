@@ -239,6 +239,14 @@ async def share_names(connection: asyncpg.Connection) -> list[str]:
     return [row["gshare"] for row in await SQL.rows(connection, "shares")]
 
 
+async def crowded_shares(connection: asyncpg.Connection, n_queued: Mapping[str, float]) -> list[str]:
+    """Read which of these shares may have more jobs waiting at a queue than that."""
+    rows = await SQL.rows(
+        connection, "crowded_shares", gshares=list(n_queued), n_queued=list(n_queued.values()), waiting=WAITING
+    )
+    return [row["gshare"] for row in rows]
+
+
 async def jobs_by_queue_and_share(
     connection: asyncpg.Connection, gshares: Sequence[str], queues: Mapping[str, WatchedQueue]
 ) -> list[ShareAtQueue]:

@@ -80,6 +80,15 @@ ON CONFLICT (status) DO UPDATE SET after_change = excluded.after_change, after_c
 -- Names of all shares.
 SELECT gshare FROM shares ORDER BY gshare;
 
+-- name: crowded_shares
+-- Of shares that have a threshold, those of which more jobs wait somewhere by the statistics: their jobs are counted.
+SELECT DISTINCT gshare
+  FROM (SELECT s.gshare FROM queue_statistics s
+          JOIN unnest(:gshares::text[], :n_queued::float8[]) AS w (gshare, n_queued) USING (gshare)
+         WHERE s.status = ANY(:waiting::text[])
+         GROUP BY s.gshare, s.queue, w.n_queued HAVING sum(s.n_jobs) > w.n_queued) crowded
+ ORDER BY gshare;
+
 -- name: jobs_by_queue_and_share
 -- Of shares that have a threshold. Table jobs and not the statistics: those may be behind, and then the same excess
 -- would be taken away again. Queues with slots of their own and the work of resource queues are not counted at all.

@@ -61,15 +61,31 @@ def closed_in(events: Sequence[Event]) -> list[int]:
     return sorted(number for event in events if isinstance(event, JobsExpired) for number in event.job_ids)
 
 
+async def counted(stage: Stage) -> None:
+    """The statistics are those of the jobs."""
+    await stage.value("DELETE FROM queue_statistics")
+    await stage.value(
+        "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
+        " SELECT queue, resource_type, gshare, user_name, status, count(*), sum(core_count) FROM jobs"
+        " WHERE deadline_at IS NOT NULL AND queue IS NOT NULL GROUP BY 1, 2, 3, 4, 5"
+    )
+
+
+async def run(stage: Stage) -> list[Event]:
+    """One run, and what it announced."""
+    await counted(stage)
+    return await stage.run(stage.expiring.watch_overloaded_queues)
+
+
 async def look(stage: Stage) -> list[int]:
     """One run; the jobs that it closed."""
-    return closed_in(await stage.run(stage.expiring.watch_overloaded_queues))
+    return closed_in(await run(stage))
 
 
 async def test_the_oldest_waiting_jobs_are_closed_as_rebrokered_and_say_by_which_numbers(
     stage: Stage, connection: asyncpg.Connection, overloaded: list[int]
 ) -> None:
-    (event,) = await stage.run(stage.expiring.watch_overloaded_queues)
+    (event,) = await run(stage)
     assert isinstance(event, JobsExpired) and event.job_ids == tuple(overloaded[:6])
     (move,) = event.moves
     assert (move.queue, move.from_status, move.to_status, move.n_jobs) == ("Q1", "activated", "closed", 6)
@@ -200,7 +216,7 @@ async def test_a_job_that_a_pilot_takes_while_the_watchdog_judges_is_the_pilots(
 ) -> None:
     async with stage.database.begin(reason="acquire") as pilot:
         await pilot.connection.execute("UPDATE jobs SET status = 'sent' WHERE job_id = $1", overloaded[2])
-        events = await asyncio.wait_for(stage.run(stage.expiring.watch_overloaded_queues), 60)
+        events = await asyncio.wait_for(run(stage), 60)
     assert closed_in(events) == [*overloaded[:2], *overloaded[3:6]]
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", overloaded[2]) == "sent"
 
@@ -242,10 +258,24 @@ async def test_what_was_left_of_a_judgement_that_is_old_is_judged_anew(
     assert await look(stage) == [], "the next turn is 40 minutes later"
 
 
+async def test_while_the_statistics_say_that_nobody_has_too_many_no_jobs_are_counted(
+    stage: Stage, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.run(stage.expiring.watch_overloaded_queues)
+    assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'closed'") == 0
+    stage.clock.forward(minutes=40)
+    await counted(stage)
+    await stage.value("UPDATE queue_statistics SET n_jobs = 100")
+    await stage.run(stage.expiring.watch_overloaded_queues)
+    closed = await stage.value("SELECT array_agg(job_id ORDER BY job_id) FROM jobs WHERE status = 'closed'")
+    assert closed == overloaded[:6], "by the jobs themselves, whatever the statistics say"
+
+
 async def test_two_watchdogs_at_once_close_what_is_too_many_once(
     stage: Stage, connection: asyncpg.Connection, overloaded: list[int]
 ) -> None:
     await stage.set("FAST_REBRO_PERIOD_S", 0)
+    await counted(stage)
     await asyncio.gather(*(stage.run(stage.expiring.watch_overloaded_queues) for _ in range(4)))
     assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'closed'") == 6
 
@@ -283,8 +313,9 @@ async def test_closed_work_is_made_again_elsewhere_and_costs_its_owner_nothing(
     await allow(stage, 30.0)
     caplog.set_level("INFO")
 
-    (expired,) = await stage.run(stage.expiring.watch_overloaded_queues)
+    (expired,) = await run(stage)
     assert closed_in([expired]) == old[:30]
+    await stage.value("DELETE FROM queue_statistics")  # brokerage hears of the same jobs below
     assert "30 closed of 30 too many" in caplog.text
     (chunk,) = [event for event in await story.hear(expired) if isinstance(event, ChunkOffered)]
 
@@ -323,7 +354,7 @@ async def test_work_that_is_sent_straight_back_is_taken_away_once_and_then_left_
     await allow(stage, 6.0)
     n_closed = []
     for _ in range(3):
-        expired = await stage.run(stage.expiring.watch_overloaded_queues)
+        expired = await run(stage)
         n_closed.append(len(closed_in(expired)))
         for event in expired:
             for chunk in [said for said in await story.hear(event) if isinstance(said, ChunkOffered)]:

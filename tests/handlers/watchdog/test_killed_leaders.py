@@ -49,6 +49,7 @@ async def overloaded_queue(stage: Stage, connection: asyncpg.Connection) -> None
     await rows.insert(connection, "shares", {"gshare": "MC", "value": 100})
     await overloads.allow(stage, 4.0)
     await overloads.waiting(connection, await rows.task(connection), 10)
+    await overloads.counted(stage)
 
 
 async def waiting_tasks(stage: Stage, connection: asyncpg.Connection) -> None:

@@ -307,8 +307,11 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         "storages": ["DISK"], "lease_s": 60, "waited_s": 3600, "days": 30,
         "oldest_s": 86400, "no_email": "noEmail",
         "after_priority": -1, "after_id": 0, "upto": 0,
+        "gshares": ["MC"], "n_queued": [30.0], "waiting": ["activated"],
     }  # fmt: skip
-    asked = [(DUE, name) for name in ("due_jobs", "forget_waiting", "nearly_done", "withholdable_tasks")]
+    asked = [
+        (DUE, name) for name in ("due_jobs", "crowded_shares", "forget_waiting", "nearly_done", "withholdable_tasks")
+    ]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
     asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "tasks_for_queue")]
     asked += [(NOTICES, "take_notice"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
