@@ -120,6 +120,7 @@ class Explanation:
             "decisions": _unpacked(decisions, asked, _worded(decisions, task["status"], asked)),
             "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
             "notices": [dict(row) for row in await SQL.rows(connection, "notices_of_task", task_id=task_id)],
+            "orders": [dict(row) for row in await SQL.rows(connection, "orders_of_task", task_id=task_id)],
             "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
             **(await _counted_jobs(connection, task_id, asked.count_to) if asked.counts else WITHOUT_COUNTS),

@@ -27,6 +27,8 @@ CREATE TABLE transition_log (
 CREATE TABLE transition_log_default PARTITION OF transition_log DEFAULT;
 CREATE INDEX transition_log_task ON transition_log (task_id, at);
 CREATE INDEX transition_log_entity ON transition_log (entity, entity_id, at) WHERE entity_id IS NOT NULL;
+-- Why a task goes before others, or to one queue: few rows.
+CREATE INDEX transition_log_orders ON transition_log (task_id, at) WHERE entity = 'order';
 -- The rows of a job. A short list of what is not sorted in yet: whoever fills it sorts it in, and that is a claim.
 CREATE INDEX transition_log_batches ON transition_log USING gin (entity_ids) WITH (gin_pending_list_limit = 256)
     WHERE entity = 'job' AND entity_ids IS NOT NULL;

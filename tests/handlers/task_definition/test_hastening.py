@@ -12,13 +12,13 @@ from services.task_definition.tasks.policy.hastening import express_share, is_ne
 from services.task_definition.tasks.policy.shares import ShareNode
 from services.watchdog.checking.run import run_checks
 from shared.db import Database
-from shared.events import Event, TaskCommanded, TaskOrderRequested, TaskProgressed
+from shared.events import Event, TaskCommanded, TaskOrderRequested, TaskProgressed, TaskSiteRequested
 from shared.runtime.service import Service
 from shared.task.in_effect import rules_of
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, end_files, put, task_row
 from tests.handlers.task_definition.world import analysis, production
-from tests.rows import insert
+from tests.rows import insert, log
 
 
 @pytest.mark.parametrize(
@@ -145,3 +145,27 @@ async def test_what_another_service_asks_for_is_done_told_and_only_raises(
     assert await raised(database, task_id) == (501, 500, "Express Analysis")
     await put(database, task_id, "done")
     assert await deliver(database, service, TaskOrderRequested(priority=900, **ask)) == ()
+
+
+async def test_why_a_task_goes_before_others_or_to_one_queue_is_told_however_long_its_history_is(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    await shares(database, "MC", "Express")
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "running", nucleus="ALPHA", site=None)
+    by = {"task_id": task_id, "requested_by": "watchdog"}
+    express, site = "class S: 900 of 1000 files finished, 100 jobs left", "preassigned to Q1, which is nearly empty"
+    await deliver(database, service, TaskOrderRequested(gshare="Express", reason=express, **by))
+    await deliver(database, service, TaskSiteRequested(site="Q1", was="", reason=site, **by))
+    async with database.read() as connection:
+        for _ in range(30):
+            await log(connection, task_id, "task", to_status="running", from_status="pending", entity_id=task_id)
+    found = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    told = [line.strip() for line in found["text"].splitlines() if ", since " in line]
+    assert [(one.partition(", since ")[0], one.rpartition(" UTC: ")[2]) for one in told] == [
+        ("priority 500, share Express", express),
+        ("queue Q1", site),
+    ]
+    await deliver(database, service, TaskSiteRequested(site="", was="Q1", reason="the queue is busy", **by))
+    found = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    assert "queue any, since " in found["text"] and ": the queue is busy" in found["text"]

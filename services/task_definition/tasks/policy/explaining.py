@@ -84,6 +84,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         lines.append(f"  jumbo jobs {task['jumbo_reason']}")
         if task["jumbo_switched_at"] is not None:
             lines.append(f"  jumbo jobs were {task['jumbo_switched']} (at {moment(task['jumbo_switched_at'])})")
+    lines += [f"  {one['to_status']}, since {moment(one['at'])}: {one['reason']}" for one in found.get("orders", ())]
     generation = found.get("generation")
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))

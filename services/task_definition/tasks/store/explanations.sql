@@ -139,6 +139,13 @@ SELECT consumer, reason, NULL, NULL, parked_at, parked_at FROM parked_messages
 SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
  WHERE task_id = :task_id AND entity IN ('task', 'order') ORDER BY at DESC LIMIT :at_most::int;
 
+-- name: orders_of_task
+-- What services decided last about the priority and share of a task, and about where it may go. Index
+-- transition_log_orders.
+-- told by: DETAILS
+SELECT DISTINCT ON (split_part(to_status, ' ', 1)) at, to_status, reason FROM transition_log
+ WHERE task_id = :task_id AND entity = 'order' ORDER BY split_part(to_status, ' ', 1), at DESC;
+
 -- name: open_chunks
 -- The last chunks of a task. Index chunks_latest.
 -- told by: DETAILS
