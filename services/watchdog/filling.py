@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from services.watchdog.acting import Looked
 from services.watchdog.parameters import WatchLimits
@@ -15,22 +18,63 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskSiteRequested
 from shared.model.grid import Grid
+from shared.model.queue import Queue
 from shared.snapshot import KnownGrid
 
-#: empty queues to which tasks are sent in one look, and tasks that are looked at for each
-QUEUES_AT_ONCE, TASKS_LOOKED_AT = 20, 50
+#: empty queues to which tasks are sent in one turn, and tasks that one slice looks at
+QUEUES_AT_ONCE, SLICE = 20, 200
+#: before the most urgent task
+_BEFORE_ALL = (2**31 - 1, 0)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """Where a turn is: of which turn, after which priority and task."""
+
+    turn: datetime | None = None
+    after: tuple[int, int] = _BEFORE_ALL
+
+
+@dataclass
+class _Place:
+    """An empty queue with since when it is, and what it asks of tasks.
+
+    `disks`: storages that it reads. `files_ready`: that a task must have. `n_sent`: tasks by resource type.
+    """
+
+    queue: Queue
+    since: datetime
+    disks: frozenset[str]
+    files_ready: int
+    most_tasks: int
+    n_sent: dict[str, int]
+
+    def takes(self, grid: Grid, task: Mapping[str, Any]) -> bool:
+        """Tell whether a task can be sent there: room, input and all that brokerage asks."""
+        return (
+            self.n_sent.get(task["resource_type"] or "", 0) < self.most_tasks
+            and task["files_ready"] >= self.files_ready
+            and not self.disks.isdisjoint(task["storages"])
+            and policy.takes(self.queue, grid, task)
+        )
 
 
 class Filling:
-    """Fill empty queues; nothing is read while no task may be sent to one."""
+    """Fill empty queues; nothing is read while no task may be sent to one.
+
+    What it remembers is where its round is: in each turn all tasks that may go anywhere are looked at, a slice at a
+    time, as long as there are empty queues.
+    """
 
     def __init__(self, parameters: Parameters, grid: KnownGrid) -> None:
         self._parameters, self._grid, self._limits = parameters, grid, WatchLimits(parameters)
+        self._round = _Round()
 
     async def watch_empty_queues(self, work: UnitOfWork) -> Looked:
         """Let tasks go whose queue is busy or that have little left, then fill empty queues."""
         period_s = self._limits.periods.filling_period_s
-        if await store.start_run(work.connection, "queue_filler", period_s) is None:
+        last = await store.start_run(work.connection, "queue_filler", period_s)
+        if last is None:
             return Looked()
         suffixes = {policy.LABEL_SUFFIX: policy.LABEL, f"{policy.LABEL_SUFFIX}_FC": f"{policy.LABEL}_FC"}
         limits = self._parameters.filled(policy.FillLimits, names=suffixes)
@@ -38,8 +82,18 @@ class Filling:
         rows = await SQL.rows(work.connection, "use_of_production")
         use = {row["queue"]: policy.QueueUse(*tuple(row)[1:]) for row in rows}
         n_released = await self._release(work, grid, use, limits)
-        n_sent = await self._fill(work, grid, use, limits) if limits.max_tasks > 0 else 0
-        return Looked(False, n_released + n_sent, n_released + n_sent)
+        after = self._round.after if self._round.turn == last.at else _BEFORE_ALL
+        n_sent, goes_on = 0, None
+        if limits.max_tasks > 0:
+            n_sent, goes_on = await self._fill(work, grid, use, limits, after)
+        found = _Round() if goes_on is None else _Round(last.at, goes_on)
+        work.after_commit(partial(self._go_on, found))
+        if goes_on is not None:
+            await store.give_back_turn(work.connection, "queue_filler", last.at)
+        return Looked(goes_on is not None, n_released + n_sent, n_released + n_sent)
+
+    def _go_on(self, found: _Round) -> None:
+        self._round = found
 
     async def _release(
         self, work: UnitOfWork, grid: Grid, use: Mapping[str, policy.QueueUse], limits: policy.FillLimits
@@ -67,44 +121,61 @@ class Filling:
         return len(released)
 
     async def _fill(
+        self,
+        work: UnitOfWork,
+        grid: Grid,
+        use: Mapping[str, policy.QueueUse],
+        limits: policy.FillLimits,
+        after: tuple[int, int],
+    ) -> tuple[int, tuple[int, int] | None]:
+        """Send the next tasks to queues that have been empty for long enough; how many, and where the round goes on."""
+        places = await self._places(work, grid, use, limits)
+        if not places:
+            return 0, None
+        rows = await SQL.rows(
+            work.connection, "fillable_tasks", label=policy.LABEL, files_remaining=limits.files_remaining,
+            priority=after[0], after_id=after[1], most=SLICE,
+        )  # fmt: skip
+        sent: dict[str, list[tuple[int, str]]] = {}
+        for row in rows:
+            task = dict(row)
+            place = None if task["was_sent"] else next((one for one in places if one.takes(grid, task)), None)
+            if place is not None:
+                name, kind = place.queue.name, task["resource_type"] or ""
+                place.n_sent[kind] = place.n_sent.get(kind, 0) + 1
+                sent.setdefault(name, []).append((task["task_id"], kind))
+                self._ask(work, task["task_id"], name, "", policy.told(name, place.since))
+        for name, tasks in sent.items():
+            await SQL.run(
+                work.connection, "note_sent", queue=name, task_ids=[task_id for task_id, _ in tasks],
+                resource_types=[kind for _, kind in tasks],
+            )  # fmt: skip
+        more = (rows[-1]["current_priority"], rows[-1]["task_id"]) if len(rows) >= SLICE else None
+        return sum(map(len, sent.values())), more
+
+    async def _places(
         self, work: UnitOfWork, grid: Grid, use: Mapping[str, policy.QueueUse], limits: policy.FillLimits
-    ) -> int:
-        """Send tasks to queues that have been empty for long enough."""
+    ) -> list[_Place]:
+        """Find queues that have been empty for long enough, those that have been so for longest first."""
         nothing = policy.QueueUse()
         empty = [name for name, one in grid.queues.items() if policy.is_empty(one, use.get(name, nothing), work.now)]
         rows = await SQL.rows(work.connection, "note_empty", queues=sorted(empty))
-        ripe = [(row["empty_since"], row["queue"]) for row in rows
-                if policy.is_ripe(row["empty_since"], use.get(row["queue"], nothing), work.now)]  # fmt: skip
-        n_sent = 0
-        for since, name in sorted(ripe)[:QUEUES_AT_ONCE]:
-            n_sent += await self._send_to(work, grid, name, since, limits)
-        return n_sent
-
-    async def _send_to(
-        self, work: UnitOfWork, grid: Grid, name: str, since: datetime, limits: policy.FillLimits
-    ) -> int:
-        """Send the most urgent tasks that a queue takes, a few of each resource type."""
-        queue = grid.queues[name]
-        own = policy.runs_own_containers(queue, grid)
-        rows = await SQL.rows(
-            work.connection, "tasks_for_queue", label=policy.LABEL, storages=policy.disks_of(queue, grid),
-            files_ready=limits.files_ready_in_container if own else limits.files_ready,
-            files_remaining=limits.files_remaining, most=TASKS_LOOKED_AT,
-        )  # fmt: skip
-        counts = await SQL.rows(work.connection, "sent_to_queue", queue=name)
-        room = {row["resource_type"]: limits.max_tasks - row["n_tasks"] for row in counts}
-        sent = []
-        for row in rows:
-            kind = row["resource_type"] or ""
-            if room.setdefault(kind, limits.max_tasks) > 0 and policy.takes(queue, grid, dict(row)):
-                room[kind] -= 1
-                sent.append((row["task_id"], kind))
-                self._ask(work, row["task_id"], name, "", policy.told(name, since))
-        await SQL.run(
-            work.connection, "note_sent", queue=name, task_ids=[task_id for task_id, _ in sent],
-            resource_types=[kind for _, kind in sent],
-        )  # fmt: skip
-        return len(sent)
+        ripe = sorted((row["empty_since"], row["queue"]) for row in rows
+                      if policy.is_ripe(row["empty_since"], use.get(row["queue"], nothing), work.now))  # fmt: skip
+        ripe = ripe[:QUEUES_AT_ONCE]
+        counts: dict[str, dict[str, int]] = {}
+        for row in await SQL.rows(work.connection, "sent_to_queues", queues=[name for _, name in ripe]):
+            counts.setdefault(row["queue"], {})[row["resource_type"]] = row["n_tasks"]
+        return [_place(grid, name, since, limits, counts.get(name, {})) for since, name in ripe]
 
     def _ask(self, work: UnitOfWork, task_id: int, site: str, was: str, reason: str) -> None:
         work.emit(TaskSiteRequested(task_id=task_id, site=site, was=was, reason=reason, requested_by=REQUESTED_BY))
+
+
+def _place(grid: Grid, name: str, since: datetime, limits: policy.FillLimits, n_sent: dict[str, int]) -> _Place:
+    queue = grid.queues[name]
+    own = policy.runs_own_containers(queue, grid)
+    return _Place(
+        queue, since, frozenset(policy.disks_of(queue, grid)),
+        limits.files_ready_in_container if own else limits.files_ready, limits.max_tasks, n_sent,
+    )  # fmt: skip

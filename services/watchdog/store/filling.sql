@@ -38,29 +38,33 @@ UPDATE preassigned_tasks SET released_at = orrery_now() WHERE task_id = ANY(:tas
 -- Tasks that may be sent to a queue again. Index preassigned_tasks_released.
 DELETE FROM preassigned_tasks WHERE released_at < orrery_now() - make_interval(hours => :hours::int);
 
--- name: tasks_for_queue
--- The most urgent production that may go anywhere, has enough input left, and some of it at these storages. Index
--- tasks_fillable.
+-- name: fillable_tasks
+-- The next production that may go anywhere, the most urgent first, after a priority and task: where its input has copies,
+-- and how many files may be used now of a dataset that has enough left. Index tasks_fillable.
 SELECT t.task_id, t.resource_type, t.core_count, t.ram_count, t.ram_unit, t.base_ram_count, t.architecture,
        t.trans_uses, t.trans_home, t.container_name, t.split_rule, t.processing_type, t.working_group, t.gshare,
-       t.current_priority
+       t.current_priority, p.task_id IS NOT NULL AS was_sent,
+       coalesce(d.files_ready, 0) AS files_ready, c.storages
   FROM tasks t
- WHERE t.status IN ('ready', 'running') AND t.event_service = 0 AND coalesce(t.site, '') = ''
-   AND t.prod_source_label = :label
-   AND NOT EXISTS (SELECT FROM preassigned_tasks p WHERE p.task_id = t.task_id)
-   AND EXISTS (SELECT FROM task_datasets d
-                WHERE d.task_id = t.task_id AND d.type = 'input'
-                  AND d.n_files_to_be_used - d.n_files_used >= :files_ready::int
-                  AND d.n_files - d.n_files_used >= :files_remaining::int)
-   AND EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                 JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage = ANY(:storages::text[]))
+  LEFT JOIN preassigned_tasks p ON p.task_id = t.task_id
+ CROSS JOIN LATERAL (
+       SELECT max(n_files_to_be_used - n_files_used) FILTER (WHERE n_files - n_files_used >= :files_remaining::int)
+                  AS files_ready
+         FROM task_datasets WHERE task_id = t.task_id AND type = 'input') d
+ CROSS JOIN LATERAL (
+       SELECT coalesce(array_agg(DISTINCT r.storage), '{}') AS storages
+         FROM task_datasets i JOIN catalogue.datasets c ON c.name = i.dataset_name
+         JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+        WHERE i.task_id = t.task_id AND i.type = 'input' AND d.files_ready > 0) c
+ WHERE t.prod_source_label = :label AND t.event_service = 0 AND coalesce(t.site, '') = ''
+   AND t.status IN ('ready', 'running') AND t.current_priority <= :priority::int
+   AND (t.current_priority < :priority::int OR t.task_id > :after_id::bigint)
  ORDER BY t.current_priority DESC, t.task_id LIMIT :most::int;
 
--- name: sent_to_queue
--- How many tasks were sent to a queue, by resource type. Index preassigned_tasks_of_queue.
-SELECT resource_type, count(*) AS n_tasks FROM preassigned_tasks
- WHERE queue = :queue AND released_at IS NULL GROUP BY resource_type;
+-- name: sent_to_queues
+-- How many tasks were sent to each of these queues, by resource type. Index preassigned_tasks_of_queue.
+SELECT queue, resource_type, count(*) AS n_tasks FROM preassigned_tasks
+ WHERE queue = ANY(:queues::text[]) AND released_at IS NULL GROUP BY queue, resource_type;
 
 -- name: note_sent
 -- Tasks that are sent to a queue.

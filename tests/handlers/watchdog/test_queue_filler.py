@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from services.watchdog import filling
 from services.watchdog.filling import Filling
 from services.watchdog.policy.filling import QueueUse, is_empty, is_ripe, why_busy
 from shared.cache import NullCache
@@ -206,3 +207,24 @@ async def test_a_task_may_go_anywhere_again_and_is_left_alone_for_half_a_day(
     stage.clock.forward(seconds=1)
     await look(stage)
     assert await stage.value("SELECT count(*) FROM preassigned_tasks WHERE released_at IS NOT NULL") == 0
+
+
+@pytest.mark.usefixtures("grid")
+async def test_in_each_turn_all_tasks_are_looked_at_a_slice_at_a_time(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "SLICE", 4)
+    for _ in range(10):  # more urgent, and nothing for the queue
+        await task(connection, "DISK2", current_priority=900)
+    wanted = [await task(connection, current_priority=priority) for priority in (300, 200, 100)]
+    watch = Filling(stage.parameters, KnownGrid(NullCache()))
+    await rows.insert(connection, "watch_runs", {"watch": "queue_filler", "last_run_at": stage.clock.now})
+    sent = []
+    for minutes, n_slices in ((6, 1), (31, 4)):
+        stage.clock.forward(minutes=minutes)
+        for left in range(n_slices, 0, -1):
+            async with stage.database.begin(reason="watch") as work:
+                looked = await watch.watch_empty_queues(work)
+                sent += [one.task_id for one in work.emitted]
+            assert bool(looked) == (left > 1)
+    assert sent == wanted

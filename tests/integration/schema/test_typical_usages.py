@@ -313,7 +313,7 @@ async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.
         (DUE, name) for name in ("due_jobs", "crowded_shares", "forget_waiting", "nearly_done", "withholdable_tasks")
     ]
     asked += [(DEADLINES, name) for name in ("due_deadlines", "forget_deadlines")]
-    asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "tasks_for_queue")]
+    asked += [(JUMBO, "event_service_tasks"), (FILLING, "sent_tasks"), (FILLING, "fillable_tasks")]
     asked += [(NOTICES, "take_notice"), (NOTICES, "note_waiting"), (NOTICES, "forget_notices")]
     # all ends that nobody counted are due
     asked += [(SWEEPS, one.kind) for one in KINDS if one.kind != "uncounted_jobs"]
