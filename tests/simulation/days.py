@@ -35,6 +35,8 @@ from tests.simulation.workload import Workload
 FAULTY_STEPS, MOST_STEPS = 80, 2500
 #: the rest of a day passes in so many leaps, after each of which all periodic work has its turn
 LEAPS = 4
+#: a little more than a day: what is done once a day is due when the day is over
+A_DAY = timedelta(days=1, minutes=15)
 #: waits that are days otherwise
 PARAMETERS = [
     {"app": "jedi", "component": "watchdog", "key": "WAIT_FOR_EXHAUSTED_S", "value": 43_200},
@@ -42,7 +44,7 @@ PARAMETERS = [
 ]
 #: a mean that is larger by so much, and by more than so many rows, is no chance any more: what grows by the same number
 #: each day is two thirds larger after ten days than it was in the middle of the ten before
-MOST_GROWTH, MOST_MORE = 0.3, 6.0
+MOST_GROWTH, MOST_MORE = 0.3, 8.0
 #: what a day does not take away: data in the catalogue and what it is called, and days that were
 GROW = re.compile(r"catalogue\.|requirement_shapes|retention_sizes|order_keys")
 _TABLES = """
@@ -134,7 +136,7 @@ class Days(Simulation):
 
     async def _pass(self, day: int) -> None:
         """The rest of the day: periodic work, messages, and rounds of retention until each rule has nothing more."""
-        end = START + timedelta(days=day + 1)
+        end = START + (day + 1) * A_DAY
         for left in range(LEAPS, 0, -1):
             self.clock.advance(max(0.0, (end - self.clock()).total_seconds()) / left)
             self.rounds.begin(upkeep=True)
