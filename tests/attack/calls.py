@@ -204,6 +204,9 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/grid/status": Call(_nothing),
     "GET /api/v1/grid/world": Call(_nothing),
     "GET /api/v1/grid/names": Call(_nothing),
+    "GET /api/v1/task/longest": Call(
+        lambda victim: {"user_name": "ada", "status": "pending"}, silent="of others nothing is told"
+    ),
     "GET /api/v1/task/names": Call(lambda victim: {"field": "user_name"}, silent="names of whose tasks are told alone"),
     "GET /api/v1/grid/what_if": Call(_task),
     "GET|POST /server/panda/getResourceTypes": Call(_nothing),

@@ -14,8 +14,8 @@ from services.console.policy.filters import TO_BE_FOUND, can_be_found, quoted
 from services.console.showing.pages import Page
 from shared.model.whole_numbers import LARGEST_ID
 
-#: tasks of each kind that are listed, and of which the longest waiting are taken
-SHOWN, LOOKED_AT = 10, 200
+#: tasks of each kind that are listed
+SHOWN = 10
 FAILED_WITHIN = timedelta(days=7)
 WAITING = "pending,throttled,paused,staging"
 MOST_CHARACTERS = 300
@@ -33,14 +33,11 @@ async def home(visit: Visit) -> Page:
     questions = {
         "exhausted": get("task/list", status="exhausted", limit=SHOWN, **own),
         "failed": get("task/list", status="failed,broken", since=since, limit=SHOWN, **own),
-        "waiting": get("task/list", status=WAITING, limit=LOOKED_AT, **own),
+        "waiting": get("task/longest", status=WAITING, limit=SHOWN, user_name=visit.session.name),
     }
     if visit.session.is_operator:
         questions["condition"] = get("condition", timeout_s=SLOW_TIMEOUT_S)
     found = await visit.api.parts(**questions)
-    if found.data["waiting"] is not None:
-        longest = sorted(found.data["waiting"], key=lambda one: str(one["state_change_time"]))
-        found.data["waiting"] = longest[:SHOWN]
     data = {"condition": None, **found.data}
     return Page("home.html", "Home", f"orrery tasks --user {visit.session.name}; orrery status", data, found.away,
                 refresh_s=30)  # fmt: skip

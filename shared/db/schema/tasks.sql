@@ -155,6 +155,8 @@ CREATE INDEX tasks_frozen ON tasks (frozen_time) WHERE frozen_time IS NOT NULL;
 -- States that should pass: who is longest in one is found without reading the others.
 CREATE INDEX tasks_passing ON tasks (status, state_change_time, task_id)
     WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'ready', 'scouting', 'running');
+CREATE INDEX tasks_passing_of_user ON tasks (user_name, status, state_change_time, task_id)
+    WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'ready', 'scouting', 'running');
 -- whose owners may have to be told that they wait
 CREATE INDEX tasks_pending ON tasks (frozen_time) WHERE status = 'pending';
 CREATE INDEX tasks_retry ON tasks (retry_at) WHERE retry_at IS NOT NULL;

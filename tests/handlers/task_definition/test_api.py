@@ -64,6 +64,28 @@ async def test_of_what_a_task_makes_its_size_and_the_places_of_copies_are_told(
     assert "places" not in datasets[0], "input is not made"
 
 
+async def test_a_users_tasks_that_are_longest_in_their_state_are_listed_the_longest_first(
+    database: Database, service: Service, user: httpx.AsyncClient, authority: Authority
+) -> None:
+    ids = [await submit(user, analysis(f"user.alice.{n}")) for n in range(4)]
+    async with database.begin(reason="test") as work:
+        await work.connection.execute("SET LOCAL session_replication_role = replica")
+        for task_id, status, days in zip(
+            ids, ("pending", "throttled", "running", "pending"), (1, 3, 9, 2), strict=True
+        ):
+            await work.connection.execute(
+                "UPDATE tasks SET status = $2, state_change_time = orrery_now() - $3 * interval '1 day'"
+                " WHERE task_id = $1", task_id, status, days,
+            )  # fmt: skip
+    asked: dict[str, Any] = {"user_name": "alice", "status": "pending,throttled"}
+    found = (await get(user, "task/longest", **asked))["data"]
+    assert [one["task_id"] for one in found] == [ids[1], ids[3], ids[0]] and found[0]["task_name"] == "user.alice.1"
+    assert [one["task_id"] for one in (await get(user, "task/longest", **asked, limit=1))["data"]] == [ids[1]]
+    assert "allowed: " in (await user.get("/api/v1/task/longest", params={**asked, "status": "running"})).text
+    async with client_of(service, authority, "bob", "user") as other:
+        assert (await get(other, "task/longest", **asked))["data"] == []
+
+
 async def test_an_explanation_says_between_which_times_a_task_ends(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:

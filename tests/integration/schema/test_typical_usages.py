@@ -414,3 +414,14 @@ async def test_of_tasks_that_are_not_too_long_in_a_state_the_condition_reads_non
     assert await rows_read(populated, statement, tuple(map(given.get, names))) == 0
     used = await indexes_used(populated, statement, tuple(map(given.get, names)))
     assert used == {"tasks_passing"}, used
+
+
+async def test_which_tasks_of_a_user_are_longest_in_their_state_is_read_from_an_index(
+    populated: asyncpg.Connection,
+) -> None:
+    from services.task_definition.tasks.store.reads import SQL as READS
+
+    given = {"user_name": "user2", "statuses": ["pending", "throttled"], "at_most": 10, "reader": "user2"}
+    statement, names = READS.text("longest_in_state"), READS.parameters("longest_in_state")
+    used = await indexes_used(populated, statement, tuple(map(given.get, names)))
+    assert used == {"tasks_passing_of_user"}, used

@@ -104,6 +104,7 @@ def task_routes(database: Database) -> APIRouter:
     ):
         router.get(f"/{question.__name__}")(question)
     router.get("/list")(routes.list_tasks)
+    router.get("/longest")(routes.longest)
     router.get("/names")(routes.names)
     return router
 
@@ -287,6 +288,21 @@ class TaskRoutes:
         )
         async with self._database.read() as connection:
             return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts, jobs=jobs))
+
+    async def longest(
+        self,
+        caller: Reader,
+        user_name: Annotated[str, Query(max_length=128)],
+        status: Annotated[list[str], Query()],
+        limit: Annotated[int, Page(100)] = 10,
+    ) -> Response:
+        """Tasks of a user that are longest in states that should pass, the longest first."""
+        statuses = words(status) or []
+        if wrong := sorted(set(statuses) - store_reads.PASSING):
+            allowed = f"allowed: {', '.join(sorted(store_reads.PASSING))}"
+            return refused(BAD_REQUEST, problems=[problem("status", one, allowed) for one in wrong])
+        async with self._database.read() as connection:
+            return Envelope(await store_reads.list_longest(connection, user_name, statuses, limit, caller))
 
     async def names(
         self,

@@ -21,6 +21,8 @@ from shared.auth.state_view import TASK_COLUMNS, state_of
 from shared.db.queries import Queries
 from shared.states.event_range import STATUS_OF_CODE
 from shared.states.job import MEANINGS
+from shared.states.task import FINAL
+from shared.states.task import MEANINGS as MEANINGS_OF_TASKS
 from shared.waits.store import STATES
 
 SQL = Queries.beside(__file__)
@@ -32,6 +34,8 @@ MOST_STEPS = 500
 MOST_COUNTED = 100_000
 #: types of datasets that a task makes and keeps, and places of each that are told
 MADE, MOST_PLACES = frozenset({"output", "log"}), 10
+#: states in which nobody is long who is looked after; of others it is not told who is longest in one
+PASSING = frozenset(MEANINGS_OF_TASKS) - FINAL - {"ready", "scouting", "running"}
 #: states in which a task may wait for room in its share
 MAY_BE_HELD = frozenset(STATES["share"])
 
@@ -94,6 +98,16 @@ async def list_tasks(
             if jobs:
                 task.update(_as_counted(by_state.get(task["task_id"], {}), count_to))
     return [_as_told(task, caller) for task in tasks]
+
+
+async def list_longest(
+    connection: asyncpg.Connection, user_name: str, statuses: Sequence[str], at_most: int, caller: Caller
+) -> list[dict[str, Any]]:
+    """List the tasks of a user that are longest in passing states, of those that the caller may read."""
+    asked = {"user_name": user_name, "statuses": list(statuses), "at_most": at_most, **Reach.of(caller)._asdict()}
+    ids = [row["task_id"] for row in await SQL.rows(connection, "longest_in_state", **asked)]
+    found = await list_tasks(connection, TaskFilter(task_ids=ids, at_most=at_most), caller, counts=False)
+    return sorted(found, key=lambda one: ids.index(one["task_id"]))
 
 
 async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Reach) -> list[dict[str, Any]]:

@@ -23,6 +23,19 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
         OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
 
+-- name: longest_in_state
+-- Tasks of a user that are longest in passing states, the longest first: of each state so many. Index
+-- tasks_passing_of_user.
+-- told by: DETAILS
+SELECT t.task_id FROM unnest(:statuses::text[]) AS s (status)
+ CROSS JOIN LATERAL (
+        SELECT task_id, state_change_time FROM tasks
+         WHERE user_name = :user_name AND tasks.status = s.status
+           AND tasks.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'ready', 'scouting', 'running')
+           AND orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[])
+         ORDER BY state_change_time, task_id LIMIT :at_most::int) t
+ ORDER BY t.state_change_time, t.task_id LIMIT :at_most::int;
+
 -- name: users_of_live_tasks
 -- Names of people with live tasks that begin so, of those whose tasks the reader may read, one after the other: index
 -- tasks_of_live_users is gone through from name to name, so many steps at most.
