@@ -35,6 +35,7 @@ from services.task_definition.tasks.api.offered import offer_routes
 from services.task_definition.tasks.api.periodic_task import periodic_routes
 from services.task_definition.tasks.api.task import submission_routes, task_routes
 from services.task_definition.tasks.api.task_files import task_file_routes
+from services.task_definition.tasks.api.task_lists import task_list_routes
 from services.task_definition.tasks.api.workflow import workflow_routes
 from services.task_definition.tasks.closing import ClosingDatasets
 from services.task_definition.tasks.commanding.changing import Changes
@@ -194,6 +195,7 @@ def _web(
         web,
         submission_routes(context.database, submission, secrets, telling),
         task_routes(context.database),
+        task_list_routes(context.database),
         command_routes(context.database, commands),
         offer_routes(context.database),
         periodic_routes(context.database, series, secrets, telling),

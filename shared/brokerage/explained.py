@@ -75,7 +75,7 @@ class Stored:
     def numbers_are_alike(
         self, places: NDArray[np.int64], other: Stored, others: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether what was found and wanted here reads as there; words are numbered by each decision for itself."""
+        """Whether found and wanted here read as there; each decision numbers its words for itself."""
         found, wanted = (self._found[places], other._found[others]), (self._wanted[places], other._wanted[others])
         alike: NDArray[np.bool_] = _are_alike(*found) & _are_alike(*wanted)
         says_words = self._are_words()[places] | other._are_words()[others]

@@ -1,4 +1,4 @@
-"""What a task needs: what was stated when it was submitted, beside what counts now and where that comes from."""
+"""What a task needs: as it was stated, and as it counts now, with where that comes from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEEDS: Sequence[tuple[str, str, str, str, Sequence[str]]] = (
 
 @dataclass(frozen=True)
 class Need:
-    """Amounts with the unit of each, None where there is none; `because`: where the present one comes from."""
+    """Amounts with their units, None where there is none; `because`: where the present one comes from."""
 
     what: str
     stated: float | None

@@ -151,7 +151,7 @@ def test_a_waiting_task_says_why_what_would_lift_it_and_goes_on_once_an_operator
     page.goto(f"/console/tasks/{waiting}/why")
     expect(page.locator(".sentence")).to_contain_text("pending")
     expect(operator.get_by_role("main")).to_contain_text(
-        re.compile(r"it is\s*1, set by .*it would be\s*1000", re.DOTALL)
+        re.compile(r"it is\s*1, set by .*it would be\s*1\s000 jobs", re.DOTALL)
     )
     operator.get_by_label("Why; it is shown with the parameter").fill("the story lifts it")
     operator.get_by_role("button", name=f"Set {LIMIT}").click()

@@ -7,7 +7,7 @@ DETAILS names. Users, production and operators may submit, if their token is not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import asyncpg
 from fastapi import APIRouter, Body, Depends, Query
@@ -104,8 +104,6 @@ def task_routes(database: Database) -> APIRouter:
     ):
         router.get(f"/{question.__name__}")(question)
     router.get("/list")(routes.list_tasks)
-    router.get("/longest")(routes.longest)
-    router.get("/names")(routes.names)
     return router
 
 
@@ -288,32 +286,6 @@ class TaskRoutes:
         )
         async with self._database.read() as connection:
             return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts, jobs=jobs))
-
-    async def longest(
-        self,
-        caller: Reader,
-        user_name: Annotated[str, Query(max_length=128)],
-        status: Annotated[list[str], Query()],
-        limit: Annotated[int, Page(100)] = 10,
-    ) -> Response:
-        """Tasks of a user that are longest in states that should pass, the longest first."""
-        statuses = words(status) or []
-        if wrong := sorted(set(statuses) - store_reads.PASSING):
-            allowed = f"allowed: {', '.join(sorted(store_reads.PASSING))}"
-            return refused(BAD_REQUEST, problems=[problem("status", one, allowed) for one in wrong])
-        async with self._database.read() as connection:
-            return Envelope(await store_reads.list_longest(connection, user_name, statuses, limit, caller))
-
-    async def names(
-        self,
-        caller: Reader,
-        field: Annotated[Literal["user_name", "vo"], Query()],
-        start: Annotated[str, Query(max_length=100)] = "",
-        limit: Annotated[int, Page(50)] = 20,
-    ) -> Response:
-        """Name people with live tasks that the caller may read, or VOs, that begin so."""
-        async with self._database.read() as connection:
-            return Envelope(await store_reads.names_like(connection, field, start, limit, caller))
 
 
 async def _archived_details(

@@ -31,6 +31,6 @@ def range_of_end(status: TaskStatus, files: Mapping[str, Any], pace: Mapping[str
 
 
 def range_line(end: Mapping[str, Any]) -> str:
-    """Words of it. Example: ends between 2026-05-01 12:00:00 UTC and 2026-05-02 08:00:00 UTC: 600 of 1000 units ..."""
+    """Example: ends between 2026-05-01 12:00:00 UTC and 2026-05-02 08:00:00 UTC: 600 of 1000 ..."""
     latest = "a time that nobody can say" if end["latest_at"] is None else moment(end["latest_at"])
     return f"ends between {moment(end['earliest_at'])} and {latest}: {end['told']}"

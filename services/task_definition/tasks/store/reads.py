@@ -19,6 +19,7 @@ from shared.auth.access import DETAILS, Whose
 from shared.auth.reach import Reach
 from shared.auth.state_view import TASK_COLUMNS, state_of
 from shared.db.queries import Queries
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.states.event_range import STATUS_OF_CODE
 from shared.states.job import MEANINGS
 from shared.states.task import FINAL
@@ -33,7 +34,7 @@ MOST_STEPS = 500
 #: jobs of a task, and ranges of its events, that are counted by kind
 MOST_COUNTED = 100_000
 #: types of datasets that a task makes and keeps, and places of each that are told
-MADE, MOST_PLACES = frozenset({"output", "log"}), 10
+MADE, MOST_PLACES = frozenset(FINAL_OUTPUT_TYPES), 10
 #: states in which nobody is long who is looked after; of others it is not told who is longest in one
 PASSING = frozenset(MEANINGS_OF_TASKS) - FINAL - {"ready", "scouting", "running"}
 #: states in which a task may wait for room in its share
