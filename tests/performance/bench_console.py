@@ -109,7 +109,7 @@ PAGES = ("", "search?q=1", "search?q=Q77", "search?q=user.bench.77*", "search?q=
         f"tasks/{SHOWN}/what-if", f"tasks/{SHOWN}/what-if?ram_count=1000", f"tasks/{SHOWN}/commands/kill",
         f"jobs?q=task%3D{SHOWN}", "jobs", "jobs/1", "jobs/1/kill", "jobs/kills?job=1&job=2",
         "queues", "queues?order=running", "queues?q=77", "queues/Q77", "sites", "sites/S7", "shares", "shares/MC",
-        "system", "system/parked", "system/parameters", "system/audit")  # fmt: skip
+        "system", "system/parked", "system/parameters", "system/limits", "system/audit")  # fmt: skip
 
 
 async def fill(url: str) -> list[int]:

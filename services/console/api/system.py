@@ -1,4 +1,4 @@
-"""The system, for operators: condition, parked messages, invariants, who did what."""
+"""The system, for operators: condition, parked messages, invariants, limits, who did what."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def routes(console: Console) -> list[Route]:
         console.form("system/replay", replay),
         console.form("system/drop", drop),
         console.page("system/check", check),
+        console.page("system/limits", limits),
         console.page("system/audit", audit, ("target", "before")),
     ]
 
@@ -78,6 +79,13 @@ async def check(visit: Visit) -> Page:
     """Run the invariants now: it takes a while where there is much."""
     found = await visit.api.get("check", timeout_s=SLOW_TIMEOUT_S)
     return Page("check.html", "Invariants", "orrery check", found, shown={"tab": "check"})
+
+
+async def limits(visit: Visit) -> Page:
+    """Show which time-out ends what, and how long what is kept."""
+    found = await visit.api.parts(timeouts=visit.api.get("timeout/list"), retention=visit.api.get("retention"))
+    verb = "orrery timeouts; orrery retention"
+    return Page("limits.html", "Time-outs and retention", verb, found.data, found.away, {"tab": "limits"})
 
 
 async def audit(visit: Visit) -> Page:

@@ -46,6 +46,7 @@ PAGES = {
     "/console/system/parameters": "Those that were set",
     "/console/system/parameters/change?name=jobbroker.MAX_CANDIDATES&value=2": "queues that a chunk is offered to",
     "/console/system/audit": "The newest first",
+    "/console/system/limits": "no_heartbeat",
     "/console/search?q=7": "Tasks",
     "/console/search?q=cern": "Queues",
 }
@@ -118,6 +119,7 @@ PARTS = {
     "/console/tasks/7/timeline": ("job/list", "explain/task"),
     "/console/jobs/7": ("explain/job",),
     "/console/shares": ("share/explain", "share/history"),
+    "/console/system/limits": ("timeout/list", "retention"),
     "/console/search?q=cern": ("grid/queues", "catalogue/datasets"),
 }
 
