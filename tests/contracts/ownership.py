@@ -201,7 +201,8 @@ TABLES: Mapping[str, Table] = {
     "refused_range_reports": _dropped(JD),
     "chunks": _dropped(JG),
     "jobs_archive": _whole(JG),
-    "archive_days": _dropped(),  # kept by the database, like the next
+    "task_names": _whole(),  # kept by the database, like the next two
+    "archive_days": _dropped(),
     "archive_days_of_tasks": _dropped(),
     "tasks_archive": _whole(WD),
     "task_files_archive": _whole(WD),

@@ -16,6 +16,7 @@ ALTERED = {
     "ALTER SEQUENCE share_positions OWNED BY shares.position;",
     "ALTER TABLE jobs_archive ENABLE ALWAYS TRIGGER jobs_archive_noted;",
     "ALTER TABLE sandbox_parts ALTER COLUMN content SET STORAGE EXTERNAL;",
+    "ALTER TABLE tasks ENABLE ALWAYS TRIGGER tasks_have_names;",
 }
 _TABLE = re.compile(r"^CREATE (?:UNLOGGED )?TABLE ([\w.]+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r"^    ([a-z]\w*) [a-z]")

@@ -41,8 +41,8 @@ TASKS = [
     ("children of a task", "SELECT task_id FROM tasks WHERE parent_tid = $1", (5,), "tasks_parent"),
     ("a task by name", "SELECT task_id FROM tasks WHERE task_name = $1", ("task.77",), "tasks_name"),
     ("tasks by a part of their name, the newest first",
-     "SELECT task_id FROM tasks WHERE task_name LIKE $1 ORDER BY task_id DESC LIMIT 51", ("%sk.4321%",),
-     "tasks_name_parts"),
+     "SELECT task_id FROM tasks LEFT JOIN task_names n USING (task_id) WHERE $1::text IS NULL OR n.name LIKE $1"
+     " ORDER BY task_id DESC LIMIT 51", ("%sk.4321%",), "task_names_parts"),
     ("remaining work of a nucleus",
      "SELECT task_id FROM tasks WHERE nucleus = $1"
      " AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')",

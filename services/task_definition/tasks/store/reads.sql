@@ -1,18 +1,18 @@
 -- name: list_tasks
 -- Newest first; every filter may be NULL. A filter on what the state view hides finds only what the reader may have in
 -- full (told_only); of whoever produces nothing that is their own (owner). Indexes tasks_user_newest, tasks_vo_newest,
--- tasks_user, tasks_by_status, tasks_name_parts.
+-- tasks_user, tasks_by_status, task_names_parts.
 -- told by: DETAILS
 SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
        old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
        error_dialog, retry_at, creation_date, start_time, end_time, modification_time, state_change_time, req_id,
        parent_tid, campaign
-  FROM tasks
+  FROM tasks LEFT JOIN task_names n USING (task_id)
  WHERE (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
    AND (:user_name::text IS NULL OR user_name = :user_name)
    AND (:label::text IS NULL OR prod_source_label = :label)
    AND (:task_type::text IS NULL OR task_type = :task_type)
-   AND (:name::text IS NULL OR task_name LIKE :name)
+   AND (:name::text IS NULL OR n.name LIKE :name)
    AND (:modified_since::timestamptz IS NULL OR modification_time >= :modified_since)
    AND (:min_task_id::bigint IS NULL OR task_id >= :min_task_id)
    AND (:req_id::bigint IS NULL OR req_id = :req_id)
