@@ -25,7 +25,7 @@ class Rounds:
     ) -> None:
         self._rng, self._services, self._clock, self._note = rng, services, clock, note
         self.with_deferred = False
-        self._due_at_s: dict[tuple[str, str], float] = {}
+        self._due_at_s: dict[tuple[str, str, str], float] = {}
         self._round: list[tuple[str, Periodic | None]] = []
 
     def begin(self, *, upkeep: bool = False) -> None:
@@ -59,7 +59,9 @@ class Rounds:
     def _due(self) -> list[tuple[str, Periodic]]:
         now = self._clock.elapsed_s
         return [
-            (name, one) for name, one in self._services.periodics() if self._due_at_s.get((name, one.name), 0.0) <= now
+            (name, one)
+            for name, one in self._services.periodics()
+            if self._due_at_s.get((name, one.name, one.partition), 0.0) <= now
         ]
 
     async def _run(self, name: str, periodic: Periodic | None) -> None:
@@ -67,5 +69,5 @@ class Rounds:
         if periodic is None:
             await self._services.dispatchers[name].deliver_due()
             return
-        self._due_at_s[name, periodic.name] = self._clock.elapsed_s + periodic.every_s
+        self._due_at_s[name, periodic.name, periodic.partition] = self._clock.elapsed_s + periodic.every_s
         await self._services.run_periodic(name, periodic)

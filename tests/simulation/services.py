@@ -115,7 +115,8 @@ class Services:
         if periodic.lease:
             replica = self._one_of(_name_of(replica))
         # it may have been restarted since the round began
-        run = next(one.run for one in self.services[replica].periodic if one.name == periodic.name)
+        wanted = periodic.name, periodic.partition
+        run = next(one.run for one in self.services[replica].periodic if (one.name, one.partition) == wanted)
         async with self._database_of(replica).begin(reason=f"periodic {periodic.name}") as work:
             return bool(await run(work))
 
