@@ -36,13 +36,18 @@ async def parameters(visit: Visit) -> Page:
 async def preview(visit: Visit) -> Page:
     """Say what a parameter means, what it is and what it would be, before it is set."""
     component, key = _named(visit.word("name"))
-    described = await visit.api.get("config/describe", component=component, key=key, vo=visit.word("vo"))
-    data = {"parameter": described, "value": visit.word("value"), "vo": visit.word("vo")}
+    value = visit.word("value")
+    described = await visit.api.get(
+        "config/describe", component=component, key=key, vo=visit.word("vo"), value=value or None
+    )
+    described = {"would_be": value, "wrong": None} | described
+    data = {"parameter": described, "value": value, "vo": visit.word("vo")}
     may_set = visit.session.is_operator and "modify" in visit.session.rights.split(",")
     shown = {"tab": "parameters", "may_set": may_set, "next": _next(visit.word("next"))}
     for_vo = f" --vo {data['vo']}" if data["vo"] else ""
     verb = f"orrery config set {described['name']} {data['value'] or 'VALUE'}{for_vo}"
-    return Page("parameter.html", f"Parameter {described['name']}", verb, data, shown=shown)
+    status = 400 if described.get("wrong") else 200
+    return Page("parameter.html", f"Parameter {described['name']}", verb, data, shown=shown, status=status)
 
 
 async def change(visit: Visit, fields: Mapping[str, str]) -> Done:

@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
-from services.console.asking import NotThere
+from services.console.asking import NotPermitted, NotThere, Refused
 from services.console.policy import reasons
+from services.console.policy.numbers import whole_number
 from services.console.policy.reasons import ids_of
 from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
@@ -23,7 +24,7 @@ NUMBERS: Mapping[str, tuple[str, str]] = {
     "ram_count": ("memory", "ram_unit"),
     "core_count": ("cores", ""),
     "cpu_time": ("CPU time", "cpu_time_unit"),
-    "base_walltime": ("walltime beside it, s", ""),
+    "base_walltime": ("walltime that does not grow with input, s", ""),
     "work_disk_count": ("work directory", "work_disk_unit"),
     "out_disk_count": ("output", "out_disk_unit"),
     "io_intensity": ("input and output", "io_intensity_unit"),
@@ -55,17 +56,23 @@ async def what_if(visit: Visit) -> Page:
     if not decision["queues"]:  # those of another one were told
         explanation = await _explained(visit, task_id, str(decision["decision_id"]))
         decision = _about_queues(explanation, str(decision["decision_id"])) or decision
-    given = {name: visit.word(name) for name in NUMBERS if visit.word(name)}
+    given = {name: whole_number(visit.word(name)) for name in NUMBERS if visit.word(name)}
     settings = visit.word("parameter").split()
-    found = await visit.api.get(
-        "grid/what_if",
-        task_id=task_id,
-        chunk_id=decision["chunk_id"],
-        seed=decision["seed"],
-        number=[f"{name}={value}" for name, value in given.items()],
-        parameter=settings,
-        limit=CHANGES,
-    )
+    asked: dict[str, Any] = {
+        "task_id": task_id,
+        "chunk_id": decision["chunk_id"],
+        "seed": decision["seed"],
+        "limit": CHANGES,
+    }
+    supposed: dict[str, Any] = {"number": [f"{name}={value}" for name, value in given.items()], "parameter": settings}
+    wrong: Sequence[str] = ()
+    try:
+        found = await visit.api.get("grid/what_if", **asked, **supposed)
+    except (NotThere, NotPermitted):
+        raise
+    except Refused as error:  # the form is shown again, with what is as it is
+        wrong = sentences_of(error)
+        found = await visit.api.get("grid/what_if", **asked)
     data = {
         "task": explanation["task"],
         "decision": {name: decision[name] for name in ("decision_id", "chunk_id", "decided_at", "outcome")},
@@ -75,9 +82,17 @@ async def what_if(visit: Visit) -> Page:
         "changes": [asdict(one) for one in reasons.changes_of(found["changes"])],
         "n_changes": found["n_changes"],
     }
-    shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision),
-             "for_real": _for_real(task_id, given, settings, is_merge=decision["chunk_kind"] == "merge")}  # fmt: skip
-    return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown)
+    is_merge = decision["chunk_kind"] == "merge"
+    shown = {"tab": "why", "task_id": task_id, "names": NUMBERS, "governing": _governing(decision), "wrong": wrong,
+             "for_real": [] if wrong else _for_real(task_id, given, settings, is_merge=is_merge)}  # fmt: skip
+    return Page("what_if.html", f"Task {task_id}: what if", f"orrery explain task {task_id} --all", data, shown=shown,
+                status=400 if wrong else 200)  # fmt: skip
+
+
+def sentences_of(error: Refused) -> Sequence[str]:
+    """Each value that was refused, with what is allowed."""
+    told = [str(one.get("message") or f"{one.get('field')}: allowed: {one.get('allowed')}") for one in error.problems]
+    return told or [str(error) or "it was refused"]
 
 
 async def _explained(visit: Visit, task_id: int, decision: str) -> dict[str, Any]:

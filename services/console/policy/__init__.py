@@ -7,6 +7,7 @@
 `subjects`     what pages are about, and what an event may have changed
 `series`       jobs by state over time, and the hours of a day
 `sentences`    the state of a task in words
+`numbers`      whole numbers as people write them
 `needs`        what a task needs as it was stated, and as it is now
 =============  =====================================================================================================
 """

@@ -13,7 +13,7 @@ NEEDS: Sequence[tuple[str, str, str, str, Sequence[str]]] = (
     ("memory", "ram_count", "ram_unit", "ramCount", ("ramUnit", "ramCountUnit")),
     ("CPU time", "cpu_time", "cpu_time_unit", "cpuTime", ("cpuTimeUnit",)),
     ("walltime", "walltime", "walltime_unit", "walltime", ("walltimeUnit",)),
-    ("walltime beside it", "base_walltime", "s", "baseWalltime", ()),
+    ("walltime that does not grow with input", "base_walltime", "s", "baseWalltime", ()),
     ("CPU efficiency", "cpu_efficiency", "%", "cpuEfficiency", ()),
     ("output", "out_disk_count", "out_disk_unit", "outDiskCount", ("outDiskUnit",)),
     ("work directory", "work_disk_count", "work_disk_unit", "workDiskCount", ("workDiskUnit",)),

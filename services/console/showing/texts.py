@@ -16,6 +16,8 @@ from shared.model.visible_text import visible
 
 #: longer texts are cut in lists
 SHORT, LONG = 160, 20_000
+#: larger ones are not exact
+_WHOLE = 1e15
 NEAREST_MISS = "nearest miss: "
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 #: a sign beside the word of a state, so that its colour is never all that tells it
@@ -72,6 +74,8 @@ def number(value: Any) -> str:
     """1234567 -> 1 234 567, with narrow spaces; what is no number is empty."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        value = int(value)
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:.4g}"
 
 

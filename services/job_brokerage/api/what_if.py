@@ -59,7 +59,7 @@ def what_if_routes(database: Database, supposing: Supposing) -> APIRouter:
     return routes
 
 
-def _number(text: str) -> tuple[str, float]:
+def _number(text: str) -> tuple[str, int]:
     """NAME=VALUE. Raises WrongRequest."""
     name, _, value = text.partition("=")
     try:
@@ -67,9 +67,9 @@ def _number(text: str) -> tuple[str, float]:
     except ValueError:
         number = -1.0
     most = MOST_OF.get(name, MOST)
-    if name not in NUMBERS or not 0 <= number <= most:
-        allowed = f"NAME=VALUE, a number from 0 to {most:.0f}, of {', '.join(NUMBERS)}"
+    if name not in NUMBERS or not 0 <= number <= most or not number.is_integer():
+        allowed = f"NAME=VALUE, a whole number from 0 to {most:.0f}, of {', '.join(NUMBERS)}"
         raise WrongRequest(
             [FieldProblem("number", text[:80], allowed, f"number: value {text[:80]!r}: allowed: {allowed}")]
         )
-    return name, int(number) if number.is_integer() else number
+    return name, int(number)

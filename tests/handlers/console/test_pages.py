@@ -271,6 +271,28 @@ async def test_what_if_asks_the_server_with_the_seed_of_the_decision_and_shows_w
     assert "passes now" in text and all(name in text for name in changes) and 'value="1000"' in answer.text
 
 
+async def test_what_if_takes_numbers_as_pages_show_them_and_names_what_is_none_in_the_form(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    known = api.answers["grid/what_if"]
+    path = "/console/tasks/7/what-if"
+    await browser.get(f"{path}?ram_count=6%E2%80%AF200&cpu_time=1.2e3&core_count=%208.0")
+    assert api.queries("grid/what_if")[-1]["number"] == ["ram_count=6200", "core_count=8", "cpu_time=1200"]
+    said = "number: value 'ram_count=many': allowed: NAME=VALUE, a whole number"
+
+    def refused(request: httpx.Request) -> httpx.Response:
+        problems = [{"field": "number", "message": said}]
+        no = httpx.Response(422, json={"success": False, "message": said, "data": 5, "problems": problems})
+        return no if request.url.params.get_list("number") else known(request)
+
+    api.answers["grid/what_if"] = refused
+    answer = await browser.get(f"{path}?ram_count=many&core_count=4")
+    page = Page(answer.text)
+    assert answer.status_code == 400 and said in page.text and "What differs" not in page.text
+    assert 'value="many"' in answer.text and 'value="4"' in answer.text, "it can be mended"
+    assert "For real" not in page.text
+
+
 async def test_two_decisions_are_compared_by_the_service_and_the_rest_of_many_changes_is_counted(
     browser: httpx.AsyncClient, api: StubbedApi
 ) -> None:

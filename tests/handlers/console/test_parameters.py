@@ -23,6 +23,7 @@ async def test_a_parameter_is_described_then_set_and_one_goes_on_where_one_was(
     browser: httpx.AsyncClient, api: StubbedApi
 ) -> None:
     api.says("config/set", {"config_version": 9}, f"{NAME} = 2 (int)")
+    api.says("config/describe", {**RECORDED["config/describe"]["data"], "would_be": 2, "wrong": None})
     path = f"{CHANGE}?name={NAME}&value=2&next={WHY}"
     text = Page((await browser.get(path)).text).text
     for said in ("a whole number, 1 to 1000", "its default10", "it is5, set by olga", "it would be2"):
@@ -34,6 +35,18 @@ async def test_a_parameter_is_described_then_set_and_one_goes_on_where_one_was(
         {"component": "jobbroker", "key": "MAX_CANDIDATES", "value": "2", "description": "the story"}
     ]
     assert f"Done: config set: {NAME} = 2 (int)" in Page((await browser.get(WHY)).text).text
+
+
+async def test_a_value_that_is_none_of_the_parameters_is_named_before_anything_is_set(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    wrong = "value 'many': allowed: a whole number, 1 to 1000"
+    api.says("config/describe", {**RECORDED["config/describe"]["data"], "would_be": None, "wrong": wrong})
+    answer = await browser.get(f"{CHANGE}?name={NAME}&value=many")
+    text = Page(answer.text).text
+    assert answer.status_code == 400 and "it would be" not in text and f"It cannot be many: {wrong}" in text
+    assert f"Set {NAME}" not in text and 'value="many"' in answer.text, "it can be mended"
+    assert api.queries("config/describe")[-1]["value"] == ["many"]
 
 
 async def test_it_is_set_for_one_vo_or_gets_its_default_back(browser: httpx.AsyncClient, api: StubbedApi) -> None:

@@ -68,14 +68,15 @@ async def test_a_runtime_parameter_is_supposed_for_the_tasks_vo(asked: Any) -> N
     [
         (
             {"number": ["ram=1"]},
-            "number: value 'ram=1': allowed: NAME=VALUE, a number from 0 to 1000000000000, of core_count",
+            "number: value 'ram=1': allowed: NAME=VALUE, a whole number from 0 to 1000000000000, of core_count",
         ),
+        ({"number": ["core_count=1.5"]}, "number: value 'core_count=1.5': allowed: NAME=VALUE, a whole number"),
         ({"number": ["ram_count=-1"]}, "number: value 'ram_count=-1': allowed"),
         ({"number": ["ram_count=nan"]}, "number: value 'ram_count=nan': allowed"),
         ({"parameter": ["jobbroker.MAX_CANDIDATE=1"]}, "did you mean jobbroker.MAX_CANDIDATES or "),
         ({"parameter": ["jobbroker.MAX_CANDIDATES=many"]}, "jobbroker.MAX_CANDIDATES: "),
         ({"parameter": ["jobbroker.MAX_CANDIDATES"]}, "allowed: COMPONENT.KEY=VALUE"),
-        ({"number": ["core_count=100001"]}, "a number from 0 to 100000, of core_count"),
+        ({"number": ["core_count=100001"]}, "a whole number from 0 to 100000, of core_count"),
     ],
 )
 async def test_what_makes_no_sense_names_the_value_and_what_is_allowed(asked: Any, query: Any, told: str) -> None:

@@ -445,6 +445,24 @@ async def test_the_parent_of_a_task_is_told_or_that_it_has_none(
     assert (await get(user, "task/get_parent_detailed_info", task_id=4711))["data"] == 2
 
 
+@pytest.mark.parametrize(
+    ("value", "would_be", "wrong"),
+    [
+        (" 7 ", 7, None),
+        ("many", None, "allowed: a number from 1"),
+        ("0", None, "allowed: a number from 1"),
+        (None, "nothing", None),
+    ],
+)
+async def test_a_value_is_read_as_the_parameter_would_be_before_it_is_set(
+    operator: httpx.AsyncClient, value: str | None, would_be: object, wrong: str | None
+) -> None:
+    query = {"component": "jobbroker", "key": "MAX_CANDIDATES", **({} if value is None else {"value": value})}
+    found = (await get(operator, "config/describe", **query))["data"]
+    assert found.get("would_be", "nothing") == would_be
+    assert (found.get("wrong") or "") == "" if wrong is None else wrong in found["wrong"]
+
+
 async def test_a_parameter_is_described_with_what_holds_for_all_and_says_what_is_withheld(
     service: Service, authority: Authority, operator: httpx.AsyncClient
 ) -> None:

@@ -71,6 +71,7 @@ def test_sizes_have_units(value: object, shown: str) -> None:
 def test_numbers_are_grouped_and_what_is_none_is_empty() -> None:
     assert number(1234567) == "1\u202f234\u202f567" and number(0) == "0"
     assert number(None) == number("x") == number(True) == ""
+    assert number(12345.0) == "12\u202f345" and number(0.12345) == "0.1235" and number(float("inf")) == "inf"
 
 
 @pytest.mark.parametrize(

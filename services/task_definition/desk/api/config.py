@@ -19,6 +19,7 @@ from services.task_definition.desk.store.audit import audit
 from services.task_definition.desk.store.config import SQL
 from shared.auth import Caller, access, require
 from shared.config.declared import find_parameter, is_per_vo, near_names
+from shared.config.parameter import Parameter
 from shared.config.told import is_told
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
@@ -66,9 +67,12 @@ class ConfigRoutes:
             rows = await SQL.rows(connection, "parameters", app=app, component=component, key=key, vo=vo or "")
         return Envelope(_told(rows[0], caller) if rows and _is_told(rows[0], caller) else None)
 
-    async def describe(self, caller: Anyone, component: Asked, key: Asked, vo: Text = None) -> Response:
+    async def describe(
+        self, caller: Anyone, component: Asked, key: Asked, vo: Text = None, value: Text = None
+    ) -> Response:
         """Tell what a parameter means, what is allowed and its default; `set`: what was set, as far as told.
 
+        `would_be`: a `value` as the parameter's type reads it, null where it is not allowed, and `wrong` says why.
         `general`: with a VO, what was set for all, which holds where nothing is set for the VO. `withheld`: something
         is set of which the caller is not told.
         """
@@ -95,6 +99,7 @@ class ConfigRoutes:
                 "set": _told(rows[0], caller) if rows and _is_told(rows[0], caller) else None,
                 "general": _told(general[0], caller) if general and _is_told(general[0], caller) else None,
                 "withheld": any(not _is_told(row, caller) for row in [*rows, *general]),
+                **({} if value is None else _read_as(parameter, value)),
             }
         )
 
@@ -161,6 +166,14 @@ def _stored(rows: Sequence[asyncpg.Record]) -> Stored:
     for row in rows:
         found.setdefault((row["component"], row["key"]), {})[row["vo"] or ""] = str(row["value"])
     return found
+
+
+def _read_as(parameter: Parameter, value: str) -> dict[str, Any]:
+    """What a text would be as a value of this parameter, and why it is none."""
+    try:
+        return {"would_be": parameter.parsed(value.strip()), "wrong": None}
+    except ValueError as error:
+        return {"would_be": None, "wrong": str(error)}
 
 
 def _is_told(row: asyncpg.Record, caller: Caller) -> bool:
