@@ -195,12 +195,18 @@ class Days(Simulation):
         await super()._judge()
 
 
-def growing(sizes: Sequence[Sizes], first: range, second: range, tables: Sequence[str] | None = None) -> list[str]:
+def growing(
+    sizes: Sequence[Sizes],
+    first: range,
+    second: range,
+    tables: Sequence[str] | None = None,
+    most_more: float = MOST_MORE,
+) -> list[str]:
     """Name what has more rows on the later days, with the rule that should have dropped them."""
     found = []
     for table in tables or sorted(sizes[-1]):
         before, after = (mean(sizes[day].get(table, 0) for day in days) for days in (first, second))
-        if after - before > max(MOST_MORE, MOST_GROWTH * before) and (tables or not GROW.match(table)):
+        if after - before > max(most_more, MOST_GROWTH * before) and (tables or not GROW.match(table)):
             found.append(f"{table} had {before:.0f} rows and has {after:.0f}: {_rule_of(table)}")
     return found
 

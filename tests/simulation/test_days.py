@@ -59,7 +59,7 @@ def test_in_six_days_the_one_rule_that_is_switched_off_is_named() -> None:
 def test_what_is_kept_for_another_rule_names_that_rule() -> None:
     _, days = run(6, "generation_history")
     with one_day_kept("generation_history"):
-        found = growing(days.sizes, range(2, 4), range(4, 6), ["generation_history", "tasks"])
+        found = growing(days.sizes, range(2, 4), range(4, 6), ["generation_history", "tasks"], most_more=2.0)
     assert [one.partition(": ")[2] for one in found] == [
         "rule generation_history",
         "rule tasks, which keeps them for rule generation_history",
