@@ -32,7 +32,7 @@ from tests.simulation.workload import Parameters as TaskParameters
 from tests.simulation.workload import Workload
 
 #: steps of each day in which things go wrong, and in which its tasks have to end
-FAULTY_STEPS, MOST_STEPS = 80, 2500
+FAULTY_STEPS, MOST_STEPS = 80, 8000
 #: the rest of a day passes in so many leaps, after each of which all periodic work has its turn
 LEAPS = 4
 #: a little more than a day: what is done once a day is due when the day is over
