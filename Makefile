@@ -49,7 +49,7 @@ logs: $(VENV)/installed ## the end of the logs (ARGS="job-dispatch --follow")
 demo: $(VENV)/installed ## the whole path with 200 simulated pilots (ARGS=--embedded)
 	@$(VENV)/bin/orrery demo $(ARGS)
 
-test: $(VENV)/installed ## unit, handler, integration, contract and simulation tests against real servers, of the seeds a fifth
+test: $(VENV)/installed ## unit, handler, integration, contract and simulation tests against real servers, of the seeds a tenth
 	@$(TEST_SERVERS) $(RUN) -m pytest -n $(IN_PARALLEL) --dist loadfile --no-loadscope-reorder --ignore tests/chaos --ignore tests/attack --ignore tests/performance $(ARGS)
 
 chaos: $(VENV)/installed ## kill -9 of services and servers in the middle of a small demo, frozen processes; a few of them

@@ -16,7 +16,7 @@ import pytest
 from tests import servers
 
 #: of so many seeds of the simulation a push runs one
-FIFTH = 5
+TENTH = 10
 #: of two ways to the same end a push goes one
 HALF = 2
 #: of so many long stories of published programs a push runs one, beside plain jobs of the published pilot

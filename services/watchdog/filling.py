@@ -19,12 +19,13 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskSiteRequested
 from shared.model.grid import Grid
 from shared.model.queue import Queue
+from shared.model.whole_numbers import LARGEST_INT4
 from shared.snapshot import KnownGrid
 
 #: empty queues to which tasks are sent in one turn, and tasks that one slice looks at
 QUEUES_AT_ONCE, SLICE = 20, 200
 #: before the most urgent task
-_BEFORE_ALL = (2**31 - 1, 0)
+_BEFORE_ALL = (LARGEST_INT4, 0)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from shared.config.parameter import SHARE
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.grid import Grid
+from shared.model.whole_numbers import LARGEST_INT4
 from shared.snapshot import KnownGrid
 
 #: tasks that one slice looks at
 SLICE = 500
 #: before the first task of a share
-_BEFORE_ALL = (-(2**31), 0)
+_BEFORE_ALL = (-LARGEST_INT4 - 1, 0)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.drawn import FIFTH
+from tests.drawn import TENTH
 from tests.simulation.running import run
 from tests.simulation.workload import of_seed
 
 
 def over(seeds: Iterable[int]) -> Callable[[int], None]:
-    """A push runs a fifth of the seeds. A failure names its seed, its last steps, and how to replay it."""
-    drawn = [pytest.param(seed, marks=pytest.mark.drawn(seed, FIFTH)) for seed in seeds]
+    """A push runs a tenth of the seeds. A failure names its seed, its last steps, and how to replay it."""
+    drawn = [pytest.param(seed, marks=pytest.mark.drawn(seed, TENTH)) for seed in seeds]
 
     @pytest.mark.simulation
     @pytest.mark.timeout(300)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.drawn import FIFTH, runs_at
+from tests.drawn import TENTH, runs_at
 
 
 def like(*marks: pytest.MarkDecorator) -> Any:
@@ -18,10 +18,10 @@ def like(*marks: pytest.MarkDecorator) -> Any:
     )
 
 
-def test_each_seed_is_run_by_one_of_five_pushes_in_a_row() -> None:
+def test_each_seed_is_run_by_one_of_ten_pushes_in_a_row() -> None:
     for seed in range(1, 51):
-        item = like(pytest.mark.drawn(seed, FIFTH))
-        assert sum(runs_at(commit, item) for commit in range(100, 105)) == 1
+        item = like(pytest.mark.drawn(seed, TENTH))
+        assert sum(runs_at(commit, item) for commit in range(100, 110)) == 1
 
 
 def test_a_test_without_a_mark_runs_at_each_push_and_one_of_the_night_at_none() -> None:

@@ -74,6 +74,15 @@ class Asked:
     decisions: Sequence[int] = ()
 
 
+#: what a task has as rows, and the statement of each
+_LISTS = {
+    "notices": "notices_of_task",
+    "orders": "orders_of_task",
+    "stage_ins": "stage_ins_of_task",
+    "chunks": "open_chunks",
+    "messages": "messages_of_task",
+    "generation_history": "generation_history",
+}
 #: an explanation that nobody shortened
 ALL = Asked()
 
@@ -119,12 +128,8 @@ class Explanation:
             "more_jobs": listed.get("more_jobs", []),
             "decisions": _unpacked(decisions, asked, _worded(decisions, task["status"], asked)),
             "waits": [_part(row, asked) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
-            "notices": [dict(row) for row in await SQL.rows(connection, "notices_of_task", task_id=task_id)],
-            "orders": [dict(row) for row in await SQL.rows(connection, "orders_of_task", task_id=task_id)],
-            "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
-            "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
+            **{name: await _dicts(connection, statement, task_id) for name, statement in _LISTS.items()},
             **(await _counted_jobs(connection, task_id, asked.count_to) if asked.counts else WITHOUT_COUNTS),
-            "messages": [dict(row) for row in await SQL.rows(connection, "messages_of_task", task_id=task_id)],
             "catalogue": [
                 dict(row)
                 for row in await SQL.rows(connection, "catalogue_requests_of_task", task_id=task_id, at_most=REQUESTS)
@@ -134,9 +139,6 @@ class Explanation:
             ],
             "fatal_ranges": [
                 fatal_line(dict(row)) for row in await SQL.rows(connection, "fatal_ranges_of_task", task_id=task_id)
-            ],
-            "generation_history": [
-                dict(row) for row in await SQL.rows(connection, "generation_history", task_id=task_id)
             ],
             "history": latest_first(
                 [dict(row) for row in await SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)]
@@ -251,6 +253,10 @@ class Explanation:
         facts = JobFacts.of(dict(asked), core_count=asked["core_count"], ram_mb=asked["ram_mb"])
         found = refusal(at_dispatch(Advert.of(dict(advert))), facts)
         return [] if found is None else [f"not handed out by the site's advertisement: {found.reason}"]
+
+
+async def _dicts(connection: asyncpg.Connection, statement: str, task_id: int) -> list[dict[str, Any]]:
+    return [dict(row) for row in await SQL.rows(connection, statement, task_id=task_id)]
 
 
 async def _archived(connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:
