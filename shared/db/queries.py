@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import orjson
 from aiosql.adapters.asyncpg import AsyncPGAdapter
 from aiosql.query_loader import QueryLoader
 from aiosql.types import SQLOperationType
@@ -89,6 +90,12 @@ class Queries:
         self, connection: asyncpg.Connection, name: str, /, *, timeout_s: float | None = None, **given: Any
     ) -> Any:
         return await connection.fetchval(self._sql[name], *self._arguments(name, given), timeout=timeout_s)
+
+    async def explained(self, connection: asyncpg.Connection, name: str, /, **given: Any) -> dict[str, Any]:
+        """Plan a statement that only reads, without running it; the plan's top node, as PostgreSQL writes it."""
+        [row] = await connection.fetch(f"EXPLAIN (FORMAT json) {self._sql[name]}", *self._arguments(name, given))
+        plan: dict[str, Any] = (orjson.loads(row[0]) if isinstance(row[0], str) else row[0])[0]["Plan"]
+        return plan
 
     async def run(
         self, connection: asyncpg.Connection, name: str, /, *, timeout_s: float | None = None, **given: Any

@@ -204,6 +204,7 @@ CALLS: Mapping[str, Call] = {
     "GET /api/v1/grid/status": Call(_nothing),
     "GET /api/v1/grid/world": Call(_nothing),
     "GET /api/v1/grid/names": Call(_nothing),
+    "GET /api/v1/task/estimate": Call(_nothing),
     "GET /api/v1/task/longest": Call(
         lambda victim: {"user_name": "ada", "status": "pending"}, silent="of others nothing is told"
     ),

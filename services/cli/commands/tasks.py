@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from services.cli.commands.options import Json, Limit, TaskId, connect, help_text, rows_of
+from services.cli.failures import WrongUsage
 from services.cli.identifiers import read_ids
 from services.cli.output import age, console, print_facts, print_ids, print_json, print_table, print_withheld, say
 from services.task_definition.tasks.policy.large_numbers import written_out
 from services.task_definition.tasks.policy.said import said_now
+from shared.model.spans import seconds_of
 
 COLUMNS = (
     ("task", "task_id"),
@@ -83,12 +85,20 @@ def tasks(
         str | None, typer.Option("--status", "-s", help="Only tasks in these states (comma-separated).")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only tasks of this user.")] = None,
+    waits: Annotated[
+        str | None, typer.Option(help="Only tasks that wait for longer, in states that should pass: 15m, 1h, 2d.")
+    ] = None,
     limit: Limit = 100,
     ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line, for other verbs to read.")] = False,
     as_json: Json = False,
 ) -> None:
     """One line per task; in less than 120 characters without priority, share and user."""
-    data = connect().get("task_definition", "task/list", status=status, user_name=user, limit=limit)
+    try:
+        waits_longer_s = None if waits is None else seconds_of(waits)
+    except ValueError as error:
+        raise WrongUsage(f"--waits: value {waits!r}: {error}") from None
+    asked = {"status": status, "user_name": user, "waits_longer_s": waits_longer_s, "limit": limit}
+    data = connect().get("task_definition", "task/list", **asked)
     rows = rows_of(data, "tasks")
     if as_json:
         print_json(rows)

@@ -11,6 +11,7 @@ from services.console.showing.pages import Page
 
 LISTS = {"tasks": TASKS, "jobs": JOBS}
 MOST = 20
+SPANS_OFFERED = ("15m", "1h", "6h", "1d", "7d")
 
 
 def routes(console: Console) -> list[Route]:
@@ -24,7 +25,7 @@ async def suggestions(visit: Visit) -> Page:
         raise Refused(f"of: {of[:40]!r}: allowed: {', '.join(LISTS)}")
     begun, words = begun_in(text), LISTS[of]
     if not begun.has_name:
-        found = [f"{begun.before}{name}=" for name in words if name.startswith(begun.name)]
+        found = [f"{begun.before}{name}{one.sign}" for name, one in words.items() if name.startswith(begun.name)]
     else:
         found = [f"{begun.before}{quoted(one)}" for one in await _values(visit, begun, words.get(begun.name))]
     return Page("suggestions.html", "Suggestions", f"orrery {of}", {"suggestions": found[:MOST]})
@@ -34,6 +35,8 @@ async def _values(visit: Visit, begun: Begun, word: Word | None) -> list[str]:
     """Words of ours, or names that there are; none where nobody can be asked now."""
     if word is None:
         return []
+    if word.sign == ">":
+        return [one for one in SPANS_OFFERED if one.startswith(begun.value)]
     if word.choices:
         return [one for one in word.choices if one.startswith(begun.value)]
     try:

@@ -39,12 +39,15 @@ async def tasks(visit: Visit) -> Page:
     wanted = read_filter(visit.word("q"), TASKS)
     before = visit.word("before")
     rows: list[dict] = []
+    about: int | None = None  # how many there are, where there are more than are shown
     if not wanted.wrong:
         asked: dict[str, Any] = {"limit": ROWS + 1, "before_id": before, "jobs": "false"}
         rows = await visit.api.get("task/list", **asked, **wanted.asks)
+        if before or len(rows) > ROWS:
+            about = await visit.api.get("task/estimate", **wanted.asks)
     older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
     shown_rows = rows[:ROWS]
-    data = {"q": wanted.text, "tasks": shown_rows, "older": older, "wrong": wanted.wrong}
+    data = {"q": wanted.text, "tasks": shown_rows, "older": older, "about": about, "wrong": wanted.wrong}
     shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before, "offered": OFFERED}
     return Page("tasks.html", "Tasks", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
                 about=[subjects.task(one["task_id"]) for one in shown_rows if WITHHELD not in one],
@@ -52,6 +55,6 @@ async def tasks(visit: Visit) -> Page:
 
 
 def _verb(wanted: Filter) -> str:
-    options = {"status": "--status", "user_name": "--user"}
-    given = [f"{options[name]} {value}" for name, value in wanted.asks.items() if name in options]
+    options = {"status": "--status {}", "user_name": "--user {}", "waits_longer_s": "--waits {}s"}
+    given = [options[name].format(value) for name, value in wanted.asks.items() if name in options]
     return " ".join(["orrery tasks", *given])

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from shared.model.spans import ALLOWED, seconds_of
 from shared.model.whole_numbers import LARGEST_ID
 from shared.states.job import MEANINGS as JOB_STATES
 from shared.states.task import MEANINGS as TASK_STATES
 
 #: a value with spaces stands in quotation marks
 _WORD = re.compile(r'\w+="[^"]*"|\S+')
+_SIGN = re.compile("[=>]")
 #: longer texts are no filters
 MOST_CHARACTERS = 500
 #: names are found by three letters or digits of theirs: of less the database has no index
@@ -25,7 +27,8 @@ TO_BE_FOUND = "three letters or digits together, or more"
 class Word:
     """One word of a filter: the parameter of the API that it becomes, what it means, and what it may be.
 
-    `is_part`: it is a part of what is looked for.
+    `is_part`: it is a part of what is looked for. `sign`: what stands between it and its value; `>` for a span of time
+    that is at least so long.
     """
 
     parameter: str
@@ -34,11 +37,14 @@ class Word:
     is_number: bool = False
     several: bool = False
     is_part: bool = False
+    sign: str = "="
 
     def wrong(self, value: str) -> str:
         """What is allowed instead of a value; empty where it is right."""
         if not value:
-            return "a value behind ="
+            return f"a value behind {self.sign}"
+        if self.sign == ">":
+            return ALLOWED if span_of(value) is None else ""
         given = value.split(",") if self.several else [value]
         unknown = [one for one in given if self.choices and one not in self.choices]
         if unknown:
@@ -73,6 +79,7 @@ TASKS: Mapping[str, Word] = {
     "name": Word("name", "a part of its name; * stands for any text", is_part=True),
     "label": Word("label", "prodSourceLabel: managed, user, ..."),
     "type": Word("task_type", "taskType: prod, anal, ..."),
+    "waits": Word("waits_longer_s", "in a state that should pass, and waiting for longer: 15m, 1h, 2d", sign=">"),
 }
 JOBS: Mapping[str, Word] = {
     "task": Word("task_id", "the task that it is of", is_number=True),
@@ -80,6 +87,14 @@ JOBS: Mapping[str, Word] = {
     "queue": Word("queue", "where it runs: QUEUE or QUEUE/TYPE"),
     "user": Word("user_name", "whose it is"),
 }
+
+
+def span_of(value: str) -> float | None:
+    """Seconds of a span of time; None: it is none."""
+    try:
+        return seconds_of(value)
+    except ValueError:
+        return None
 
 
 def can_be_found(name: str) -> bool:
@@ -90,6 +105,12 @@ def can_be_found(name: str) -> bool:
 def quoted(value: str) -> str:
     """A value as it is written into a filter."""
     return f'"{value}"' if re.search(r"\s", value) else value
+
+
+def _parts(written: str) -> tuple[str, str, str]:
+    """Name, sign and value of a word; without a sign a name alone."""
+    found = _SIGN.search(written)
+    return (written, "", "") if found is None else (written[: found.start()], found[0], written[found.end() :])
 
 
 @dataclass(frozen=True)
@@ -108,11 +129,11 @@ def begun_in(text: str) -> Begun:
     Example: `vo=atlas status=running,sc` -> before `vo=atlas status=running,`, name status, value sc.
     """
     head, space, last = text[:MOST_CHARACTERS].rpartition(" ")
-    name, sign, value = last.partition("=")
+    name, sign, value = _parts(last)
     if not sign:
         return Begun(head + space, name, "", has_name=False)
     listed, comma, value = value.rpartition(",")
-    return Begun(f"{head}{space}{name}={listed}{comma}", name, value, has_name=True)
+    return Begun(f"{head}{space}{name}{sign}{listed}{comma}", name, value, has_name=True)
 
 
 def read_filter(text: str, words: Mapping[str, Word]) -> Filter:
@@ -124,17 +145,17 @@ def read_filter(text: str, words: Mapping[str, Word]) -> Filter:
     if len(text) > MOST_CHARACTERS:
         return Filter(text[:MOST_CHARACTERS], {}, [Wrong(f"{text[:40]}...", f"at most {MOST_CHARACTERS} characters")])
     for written in _WORD.findall(text):
-        name, sign, value = written.partition("=")
+        name, sign, value = _parts(written)
         value = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
         known = words.get(name)
-        if known is None or not sign:
+        if known is None or sign != known.sign:
             near = get_close_matches(name, words, n=1)
-            hint = f"{near[0]}=? " if near else ""
-            wrong.append(Wrong(written, f"{hint}one of {', '.join(f'{one}=' for one in words)}"))
+            hint = f"{near[0]}{words[near[0]].sign}? " if near else ""
+            wrong.append(Wrong(written, f"{hint}one of {', '.join(f'{one}{words[one].sign}' for one in words)}"))
         elif allowed := known.wrong(value):
             wrong.append(Wrong(written, allowed))
         elif known.parameter in asks:
-            wrong.append(Wrong(written, f"{name}= once"))
+            wrong.append(Wrong(written, f"{name}{sign} once"))
         else:
-            asks[known.parameter] = value
+            asks[known.parameter] = f"{span_of(value):g}" if sign == ">" else value
     return Filter(text, asks, wrong)

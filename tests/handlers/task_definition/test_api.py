@@ -86,6 +86,45 @@ async def test_a_users_tasks_that_are_longest_in_their_state_are_listed_the_long
         assert (await get(other, "task/longest", **asked))["data"] == []
 
 
+async def test_tasks_that_wait_for_long_are_listed_and_none_of_others(
+    database: Database, service: Service, user: httpx.AsyncClient, authority: Authority
+) -> None:
+    """They wait since they first did, or since they are in a state that should pass."""
+    ids = [await submit(user, analysis(f"user.alice.{n}")) for n in range(4)]
+    async with database.begin(reason="test") as work:
+        await work.connection.execute("SET LOCAL session_replication_role = replica")
+        for task_id, status, hours, frozen_hours in zip(
+            ids, ("pending", "throttled", "running", "pending"), (1, 3, 9, 1), (None, None, 9, 5), strict=True
+        ):
+            await work.connection.execute(
+                "UPDATE tasks SET status = $2, state_change_time = orrery_now() - $3 * interval '1 hour',"
+                " frozen_time = orrery_now() - $4 * interval '1 hour' WHERE task_id = $1",
+                task_id, status, hours, frozen_hours,
+            )  # fmt: skip
+    found = (await get(user, "task/list", waits_longer_s=7200))["data"]
+    assert [one["task_id"] for one in found] == [ids[3], ids[1]]
+    async with client_of(service, authority, "bob", "user") as other:
+        assert (await get(other, "task/list", waits_longer_s=7200))["data"] == []
+    refused = (await user.get("/api/v1/task/list", params={"waits_longer_s": -1})).text
+    assert "waits_longer_s" in refused
+
+
+async def test_how_many_tasks_a_list_has_is_estimated_for_those_who_may_see_them(
+    database: Database, service: Service, user: httpx.AsyncClient, authority: Authority
+) -> None:
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO tasks (task_name, user_name, vo, status)"
+            " SELECT 't.' || n, 'u', 'demo', 'registered' FROM generate_series(1, 3000) n"
+        )
+        await connection.execute("ANALYZE tasks")
+    assert 2500 <= (await get(user, "task/estimate", status="registered"))["data"] <= 3500
+    assert (await get(user, "task/estimate", status="done"))["data"] < 100
+    assert (await get(user, "task/estimate", user_name="u"))["data"] is None, "whose tasks there are is not theirs"
+    async with client_of(service, authority, "ops", "operator") as operator:
+        assert 2500 <= (await get(operator, "task/estimate", user_name="u"))["data"] <= 3500
+
+
 async def test_an_explanation_says_between_which_times_a_task_ends(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:

@@ -25,6 +25,10 @@ def test_nothing_asks_for_everything() -> None:
         ("statsu=running", "statsu=running", "status=? one of status=, vo=, user="),
         ("running", "running", "one of status="),
         ("vo=", "vo=", "a value behind ="),
+        ("waits>", "waits>", "a value behind >"),
+        ("waits>1", "waits>1", "a number and s, m, h or d"),
+        ("waits=1h", "waits=1h", "waits>? one of status="),
+        ("vo>atlas", "vo>atlas", "vo=? one of status="),
         ("vo=atlas vo=cms", "vo=cms", "vo= once"),
         ("<script>alert(1)</script>", "<script>alert(1)</script>", "one of status="),
         ("name=v1.x*", "name=v1.x*", "three letters or digits together, or more"),
@@ -45,6 +49,14 @@ def test_a_job_has_one_state_and_a_task_may_have_several() -> None:
     assert read_filter("status=failed,closed", TASKS).wrong != []
     assert read_filter("status=failed,broken", TASKS).wrong == []
     assert read_filter("status=failed,closed", JOBS).wrong != []
+
+
+@pytest.mark.parametrize(
+    ("span", "seconds"), [("90s", "90"), ("15m", "900"), ("1h", "3600"), ("1.5h", "5400"), ("2d", "172800")]
+)
+def test_how_long_a_task_waits_is_a_span_of_time(span: str, seconds: str) -> None:
+    found = read_filter(f"status=pending waits>{span}", TASKS)
+    assert found.asks == {"status": "pending", "waits_longer_s": seconds} and not found.wrong
 
 
 def test_a_text_without_end_is_no_filter() -> None:

@@ -7,6 +7,7 @@ DETAILS names. Users, production and operators may submit, if their token is not
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import asyncpg
@@ -15,7 +16,7 @@ from starlette.responses import Response
 
 from services.task_definition.data.telling import Telling
 from services.task_definition.desk.store.audit import audit
-from services.task_definition.tasks.api.task_filters import wanted_of, words
+from services.task_definition.tasks.api.task_filters import listed, wanted_of, words
 from services.task_definition.tasks.policy.client_names import as_the_client_knows_it
 from services.task_definition.tasks.store import archived as store_archived
 from services.task_definition.tasks.store import periodic as store_periodic
@@ -29,13 +30,11 @@ from shared.auth import Caller, access, require
 from shared.auth.state_view import WITHHELD
 from shared.db.database import Database
 from shared.model.job_of_client import short_description
-from shared.model.task_spec_problems import problem
 from shared.states.job import JobStatus
-from shared.states.task import TASK
 from shared.task.rule_text import text_of_rules
-from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
+from shared.web.envelope import NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
-from shared.web.values import Id, MaybeId, Number, Offset, Page, Text, Time, Truth
+from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth
 
 #: as `shared.web.envelope`: the API's number for what the caller may not do
 NOT_PERMITTED = 3
@@ -249,14 +248,7 @@ class TaskRoutes:
     async def list_tasks(
         self,
         caller: Reader,
-        status: Annotated[list[str] | None, Query()] = None,
-        user_name: Text = None,
-        label: Text = None,
-        task_type: Text = None,
-        name: Text = None,
-        vo: Text = None,
-        since: Time = None,
-        before_id: MaybeId = None,
+        wanted: Annotated[TaskFilter, Depends(listed)],
         limit: Annotated[int, Page(1000)] = 100,
         offset: Offset = 0,
         counts: bool = True,
@@ -264,26 +256,9 @@ class TaskRoutes:
     ) -> Response:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
-        `before_id` is the last id of the page before; `name`: a part of it, with * for any text.
         Without `jobs` files are counted alone, without `counts` nothing.
         """
-        statuses = words(status)
-        unknown = sorted(set(statuses or ()) - set(TASK.meanings))
-        if unknown:
-            told = [problem("status", one, f"allowed: {', '.join(sorted(TASK.meanings))}") for one in unknown]
-            return refused(BAD_REQUEST, problems=told)
-        wanted = TaskFilter(
-            statuses=statuses,
-            user_name=user_name,
-            label=label,
-            task_type=task_type,
-            name=name,
-            vo=vo,
-            modified_since=since,
-            before_id=before_id,
-            at_most=limit,
-            skip=offset,
-        )
+        wanted = replace(wanted, at_most=limit, skip=offset)
         async with self._database.read() as connection:
             return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts, jobs=jobs))
 

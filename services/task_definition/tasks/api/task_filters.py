@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from fastapi import Query
 
 from services.task_definition.tasks.policy.client_names import statuses_of
 from services.task_definition.tasks.store.reads import TaskFilter
 from shared.model.task_spec_problems import problem
+from shared.states import TASK
 from shared.web.problems import WrongRequest
+from shared.web.values import MaybeId, Text, Time
 
 FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid", "superstatus"}
+
+
+#: a task that waits longer is not asked for by that
+LONGEST_WAIT_S = 10 * 365 * 86_400
+
+
+def listed(
+    status: Annotated[list[str] | None, Query()] = None,
+    user_name: Text = None,
+    label: Text = None,
+    task_type: Text = None,
+    name: Text = None,
+    vo: Text = None,
+    since: Time = None,
+    waits_longer_s: Annotated[float | None, Query(ge=0, le=LONGEST_WAIT_S, allow_inf_nan=False)] = None,
+    before_id: MaybeId = None,
+) -> TaskFilter:
+    """Filters in our own words. Raises WrongRequest.
+
+    `before_id` is the last id of the page before; `name`: a part of it, with * for any text; `waits_longer_s`: tasks
+    that are in states which should pass, and have waited for so long.
+    """
+    statuses = words(status)
+    if unknown := sorted(set(statuses or ()) - set(TASK.meanings)):
+        allowed = f"allowed: {', '.join(sorted(TASK.meanings))}"
+        raise WrongRequest([problem("status", one, allowed) for one in unknown])
+    return TaskFilter(statuses=statuses, user_name=user_name, label=label, task_type=task_type, name=name, vo=vo,
+                      modified_since=since, waits_longer_s=waits_longer_s, before_id=before_id)  # fmt: skip
 
 
 def words(value: str | list[str] | None) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""/api/v1/task: names for suggestions, and who is longest in a state."""
+"""/api/v1/task: names for suggestions, who is longest in a state, and about how many tasks a list has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.tasks.api.task_filters import words
+from services.task_definition.tasks.api.task_filters import listed, words
 from services.task_definition.tasks.store import reads as store_reads
+from services.task_definition.tasks.store.reads import TaskFilter
 from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
@@ -20,8 +21,9 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 
 
 def task_list_routes(database: Database) -> APIRouter:
-    """Two lists that are read from an index each."""
+    """Two lists that are read from an index each, and an estimate of a third."""
     routes, router = TaskLists(database), APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
+    router.get("/estimate")(routes.estimate)
     router.get("/longest")(routes.longest)
     router.get("/names")(routes.names)
     return router
@@ -32,6 +34,11 @@ class TaskLists:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def estimate(self, caller: Reader, wanted: Annotated[TaskFilter, Depends(listed)]) -> Response:
+        """About how many tasks the list of this filter has, none of which is counted; null: that is not told."""
+        async with self._database.read() as connection:
+            return Envelope(await store_reads.estimate(connection, wanted, caller))
 
     async def longest(
         self,

@@ -45,7 +45,7 @@ MAY_BE_HELD = frozenset(STATES["share"])
 class TaskFilter:
     """Filters of a list; None does not filter.
 
-    `name` may have * for any text.
+    `name` may have * for any text. `waits_longer_s`: in a state that should pass, and waiting for so long.
     """
 
     statuses: Sequence[str] | None = None
@@ -58,6 +58,7 @@ class TaskFilter:
     task_ids: Sequence[int] | None = None
     req_id: int | None = None
     vo: str | None = None
+    waits_longer_s: float | None = None
     before_id: int | None = None
     at_most: int = 100
     skip: int = 0
@@ -65,7 +66,7 @@ class TaskFilter:
     @property
     def asks_for_details(self) -> bool:
         """Whether it filters by what the state view hides: it finds only what the caller may read in full."""
-        return any(one is not None for one in (self.user_name, self.name, self.req_id))
+        return any(one is not None for one in (self.user_name, self.name, self.req_id, self.waits_longer_s))
 
 
 async def list_tasks(
@@ -111,14 +112,29 @@ async def list_longest(
     return sorted(found, key=lambda one: ids.index(one["task_id"]))
 
 
+async def estimate(connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller) -> int | None:
+    """Estimate how many tasks a list has, by the planner's statistics; no task is read.
+
+    None: by what the state view hides nothing is estimated for those who may not read all.
+    """
+    reach = Reach.of(caller)
+    if wanted.asks_for_details and not reach.is_all:
+        return None
+    plan = await SQL.explained(connection, "list_tasks", **_asked(wanted, reach))
+    return int(plan["Plans"][0]["Plan Rows"])
+
+
 async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Reach) -> list[dict[str, Any]]:
+    return [dict(row) for row in await SQL.rows(connection, "list_tasks", **_asked(wanted, reach))]
+
+
+def _asked(wanted: TaskFilter, reach: Reach) -> dict[str, Any]:
+    """What the statement of the list takes."""
     pattern = None
     if wanted.name is not None:
         escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         pattern = escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
-    rows = await SQL.rows(
-        connection,
-        "list_tasks",
+    return dict(
         statuses=None if wanted.statuses is None else list(wanted.statuses),
         user_name=wanted.user_name,
         label=wanted.label,
@@ -128,6 +144,7 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
         min_task_id=wanted.min_task_id,
         req_id=wanted.req_id,
         vo=wanted.vo,
+        waits_longer_s=wanted.waits_longer_s,
         before_id=wanted.before_id,
         task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
         at_most=min(wanted.at_most, MAX_TASKS),
@@ -136,7 +153,6 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
         owner=reach.owner if wanted.asks_for_details else None,
         **reach._asdict(),
     )
-    return [dict(row) for row in rows]
 
 
 async def names_like(

@@ -1,7 +1,7 @@
 -- name: list_tasks
 -- Newest first; every filter may be NULL. A filter on what the state view hides finds only what the reader may have in
 -- full (told_only); of whoever produces nothing that is their own (owner). Indexes tasks_user_newest, tasks_vo_newest,
--- tasks_user, tasks_by_status, task_names_parts.
+-- tasks_user, tasks_by_status, tasks_passing, task_names_parts.
 -- told by: DETAILS
 SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
        old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
@@ -16,6 +16,9 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:modified_since::timestamptz IS NULL OR modification_time >= :modified_since)
    AND (:min_task_id::bigint IS NULL OR task_id >= :min_task_id)
    AND (:req_id::bigint IS NULL OR req_id = :req_id)
+   AND (:waits_longer_s::float8 IS NULL
+        OR (status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'ready', 'scouting', 'running')
+            AND coalesce(frozen_time, state_change_time) < orrery_now() - make_interval(secs => :waits_longer_s::float8)))
    AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
    AND (:vo::text IS NULL OR vo = :vo) AND (:before_id::bigint IS NULL OR task_id < :before_id)
    AND (:owner::text IS NULL OR user_name = :owner)
