@@ -28,6 +28,7 @@ async def condition(connection: asyncpg.Connection) -> dict[str, Any]:
             "findings": [asdict(one) for one in found],
             "services": [{**one, "runs": bool(one["n_kept"])} for one in leases if one["service"] in SERVICES],
             "messages": messages,
+            "queues_of_bus": await store.rows(connection, "bus_queues", at_most=store.MOST_QUEUES),
             "deferred": await store.rows(connection, "deferred_by_consumer"),
             "tasks": await store.live_tasks(connection),
             "jobs": await store.rows(connection, "jobs_by_status"),

@@ -22,6 +22,7 @@ from shared.cancelling import cancellations_of_others_are_errors, end
 from shared.messaging import dead_letters
 from shared.messaging.collector import MOST_EVENTS, Collector
 from shared.messaging.dispatcher import Dispatcher, tell
+from shared.messaging.ledger import QueueCount
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.relay import is_bus_error
 from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription, WorkSubscription
@@ -135,6 +136,21 @@ class Consumers:
         finally:
             await channel.close()
         return missing
+
+    async def waiting(self) -> list[QueueCount]:
+        """Count what waits in the queues of work of this process, and who takes from them."""
+        consumers = [work.consumer for service in self._attached if service.dispatcher for work in service.work]
+        connection = await self.broker.connect()
+        channel = await connection.channel()
+        try:
+            found = []
+            for consumer in sorted(set(consumers)):
+                name = self._topology.queue_of(consumer)
+                declared = (await channel.declare_queue(name, passive=True, robust=False)).declaration_result
+                found.append(QueueCount(consumer, declared.message_count or 0, declared.consumer_count or 0))
+            return found
+        finally:
+            await channel.close()
 
     def _subscribe_work(self, dispatcher: Dispatcher, work: WorkSubscription) -> None:
         collector = Collector(dispatcher, work)

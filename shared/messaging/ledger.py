@@ -20,6 +20,25 @@ from shared.states.task import FINAL
 
 LONGEST_DIALOG = 2000
 
+
+@dataclass(frozen=True)
+class QueueCount:
+    """Messages that wait in the queue of a consumer, and replicas that take from it."""
+
+    consumer: str
+    n_waiting: int
+    n_consumers: int
+
+
+_NOTE_QUEUES = """
+INSERT INTO bus_queues AS q (consumer, n_waiting, n_consumers, waiting_since, looked_at)
+SELECT c.consumer, c.n_waiting, c.n_consumers, CASE WHEN c.n_waiting > 0 THEN orrery_now() END, orrery_now()
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS c (consumer, n_waiting, n_consumers) ORDER BY c.consumer
+ON CONFLICT (consumer) DO UPDATE
+SET n_waiting = excluded.n_waiting, n_consumers = excluded.n_consumers, looked_at = excluded.looked_at,
+    waiting_since = CASE WHEN excluded.n_waiting > 0 THEN coalesce(q.waiting_since, excluded.waiting_since) END
+"""
+
 _DEFER = """
 INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, waits, retry_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, orrery_now() + make_interval(secs => $8))
@@ -221,3 +240,10 @@ async def replay(connection: asyncpg.Connection, ids: Sequence[int], *, by: str)
 async def drop(connection: asyncpg.Connection, ids: Sequence[int]) -> list[dict[str, Any]]:
     """Forget parked messages; what those were that were still open."""
     return sorted(map(dict, await connection.fetch(_DROP, list(ids))), key=itemgetter("parked_id"))
+
+
+async def note_queues(connection: asyncpg.Connection, counts: Sequence[QueueCount]) -> None:
+    """Note what waits in queues of the bus, for those who look at the system."""
+    consumers, n_waiting, n_consumers = zip(*((one.consumer, one.n_waiting, one.n_consumers) for one in counts),
+                                            strict=True)  # fmt: skip
+    await connection.execute(_NOTE_QUEUES, consumers, n_waiting, n_consumers)

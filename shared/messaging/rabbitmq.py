@@ -15,6 +15,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from shared.cancelling import cancellations_of_others_are_errors, end
 from shared.db.database import Database
 from shared.messaging.consumers import Consumers
+from shared.messaging.ledger import note_queues
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.relay import Relay
 from shared.messaging.topology import Topology
@@ -23,6 +24,8 @@ from shared.messaging.transport import Attached, BusUnavailable
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 3.0
+#: looks after which it is counted what waits
+COUNT_EVERY = 5
 REBUILD_AFTER = 5  # looks in a row with a consumer missing: then everything is connected again
 #: RabbitMQ gives a peer up after two that it missed, and its messages to others
 HEARTBEAT_S = 8
@@ -74,6 +77,7 @@ class RabbitMQTransport:
         self._tasks = [
             asyncio.create_task(self.relay.run(), name="relay"),
             asyncio.create_task(self._look(), name="consumers' health"),
+            asyncio.create_task(self._count(), name="what waits in queues"),
         ]
 
     async def stop(self, grace_s: float) -> None:
@@ -126,6 +130,21 @@ class RabbitMQTransport:
             bad_looks = bad_looks + 1 if self._missing or self._connection_problem else 0
             if bad_looks >= REBUILD_AFTER and await self._rebuild():
                 bad_looks = 0
+
+    async def _count(self) -> None:
+        """Note now and then what waits in the queues of this process."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S * COUNT_EVERY)
+            try:
+                with cancellations_of_others_are_errors():
+                    async with asyncio.timeout(LOOK_EVERY_S * COUNT_EVERY):
+                        assert self._consumers is not None
+                        counts = await self._consumers.waiting()
+                        if counts:
+                            async with self._database.begin(reason="what waits in queues") as work:
+                                await note_queues(work.connection, counts)
+            except Exception as error:  # the look tells of what is wrong with the bus, and everybody of the database
+                log.debug("queues could not be counted: %s", error)
 
     async def _rebuild(self) -> bool:
         """Replace the consumers by new ones on a new connection; False when RabbitMQ is still away."""

@@ -120,8 +120,8 @@ JOBS = Table(
 #: rows that every service writes through shared code, or about itself
 _SHARED = {
     name: Table(inserts=EVERYONE, others=EVERYONE, deletes=EVERYONE)
-    for name in ("outbox", "inbox", "deferred_messages", "parked_messages", "leases", "watch_runs", "transition_log",
-                 "audit_log", "versions")
+    for name in ("outbox", "inbox", "deferred_messages", "parked_messages", "bus_queues", "leases", "watch_runs",
+                 "transition_log", "audit_log", "versions")
 }  # fmt: skip
 
 

@@ -16,6 +16,12 @@ from shared.model.visible_text import visible
 
 READY_TIMEOUT_S, CONDITION_TIMEOUT_S = 5.0, 60.0
 FINDINGS = (("what", "what"), ("how many", "n"), ("since", lambda row: age(row["since"])), ("look at", "see"))
+QUEUES_OF_BUS = (
+    ("message queue of", "consumer"),
+    ("waiting", "n_waiting"),
+    ("not empty since", lambda row: age(row["waiting_since"])),
+    ("consumers", "n_consumers"),
+)
 DEFERRED = (
     ("tried again by", "consumer"),
     ("messages", "n_messages"),
@@ -96,7 +102,13 @@ def show(found: Mapping[str, Any], copies: Sequence[Mapping[str, Any]]) -> None:
         )),
         ("database", f"{size(database['n_bytes'])}, PostgreSQL {database['postgresql']}"),
     ])  # fmt: skip
-    for rows, columns in ((found["deferred"], DEFERRED), (found["slow"], SLOW), (found["tables"], TABLES)):
+    waiting = [one for one in found.get("queues_of_bus", ()) if one["n_waiting"] or not one["n_consumers"]]
+    for rows, columns in (
+        (waiting, QUEUES_OF_BUS),
+        (found["deferred"], DEFERRED),
+        (found["slow"], SLOW),
+        (found["tables"], TABLES),
+    ):
         if rows:
             say()
             print_table(rows, columns)

@@ -12,7 +12,7 @@ from shared.states.task import FINAL, MEANINGS
 
 SQL = Queries.beside(__file__)
 #: rows that a count goes up to, and those that are listed
-MOST_COUNTED, MOST_LISTED = 10_000, 8
+MOST_COUNTED, MOST_LISTED, MOST_QUEUES = 10_000, 8, 100
 
 
 async def rows(connection: asyncpg.Connection, name: str, **values: Any) -> list[dict[str, Any]]:

@@ -23,6 +23,14 @@ SELECT consumer, count(*) AS n_messages, max(attempts) AS most_attempts, min(cre
        (array_agg(reason ORDER BY deferred_id DESC))[1] AS reason
   FROM deferred_messages GROUP BY consumer ORDER BY count(*) DESC, consumer LIMIT 10;
 
+-- name: bus_queues
+-- What waits in the queues of the bus, those with most first, and since when they were never seen empty. Who was not
+-- counted for long has no consumer.
+-- told by: OPERATORS
+SELECT consumer, n_waiting, CASE WHEN looked_at > orrery_now() - interval '1 minute' THEN n_consumers ELSE 0 END AS n_consumers,
+       waiting_since, looked_at
+  FROM bus_queues WHERE looked_at > orrery_now() - interval '1 day' ORDER BY n_waiting DESC, consumer LIMIT :at_most::int;
+
 -- name: live_tasks_by_status
 -- Tasks in each of these states, of each up to so many. Index tasks_by_status.
 -- told by: OPERATORS

@@ -62,3 +62,12 @@ CREATE INDEX parked_messages_open ON parked_messages (parked_id) WHERE replayed_
 CREATE INDEX parked_messages_replayed ON parked_messages (replayed_at) WHERE replayed_at IS NOT NULL;
 CREATE INDEX parked_messages_tasks ON parked_messages USING gin (task_ids)
     WHERE task_ids <> '{}' AND replayed_at IS NULL;
+
+-- What waits in the queues of the bus, as those who consume them counted it some seconds ago: one row for each queue.
+CREATE TABLE bus_queues (
+    consumer text PRIMARY KEY,                 -- whose queue it is: service and event
+    n_waiting bigint NOT NULL,                 -- messages that nobody has yet
+    n_consumers bigint NOT NULL,               -- replicas that take from it
+    waiting_since timestamptz,                 -- since when it was never seen empty; NULL: it is
+    looked_at timestamptz NOT NULL             -- when it was counted
+);
