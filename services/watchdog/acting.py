@@ -25,8 +25,8 @@ from shared.runtime.service import Periodic
 
 #: how often the turn of each action is tried; the real periods are runtime parameters (`parameters.py`)
 TICK_S = 5.0
-#: of a slice; what is left follows in the next one
-SLICE_S = 0.2
+#: of a slice; what is left follows in the next one. Whatever its time, it does so many: what it read took most of it
+SLICE_S, FEWEST = 0.2, 50
 #: of one run that is asked for: slices, seconds, ids that are told of each event
 MOST_SLICES, MOST_SECONDS, MOST_IDS = 200, 20.0, 1000
 #: fields of events that name what they are about
@@ -43,6 +43,10 @@ class SliceTime:
     def is_over(self) -> bool:
         """Whether what is left is for the next slice."""
         return time.monotonic() > self.until
+
+    def ends_after(self, n_done: int) -> bool:
+        """Whether what is left, after so many of a kind that was read at once, is for the next slice."""
+        return n_done >= FEWEST and self.is_over
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,11 @@ class Watchdog:
         # who committed a chunk at the last look is seen now
         since = EVER if last.at is None else last.at - OVERLAP
         await store.SQL.run(work.connection, "forget_waiting", since=since)
-        more = max(n_pending, n_assigning, len(due)) >= store.MOST_TASKS or (n_released > 0 and time.is_over)
+        more = (
+            max(n_pending, n_assigning, len(due)) >= store.MOST_TASKS
+            or time.ends_after(n_pending)
+            or time.ends_after(n_assigning)
+        )
         if more:
             await store.give_back_turn(work.connection, "tasks", last.at)
         n_done = n_released + len(due)
@@ -94,7 +98,7 @@ class Watchdog:
             release = task_policy.release(task, limits, work.now)
             if release is not None:
                 n_released += await self._release(work, task, release)
-            if n_released and time.is_over:
+            if time.ends_after(n_released):
                 break
         return n_released
 
@@ -109,7 +113,7 @@ class Watchdog:
             if await store.exhaust_assigning(work.connection, task.task_id, verdict.reason):
                 work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
                 n_given_up += 1
-            if n_given_up and time.is_over:
+            if time.ends_after(n_given_up):
                 break
         return n_given_up
 
@@ -140,7 +144,7 @@ class Watchdog:
         if last is None:
             return Looked()
         n_throttled = await self._throttle(work, time)
-        if time.is_over and n_throttled:
+        if time.ends_after(n_throttled):
             await store.give_back_turn(work.connection, "attempts", last.at)
             return Looked(True, n_throttled, n_throttled)
         await pause_failing(work, self._parameters, self._grid)
@@ -159,7 +163,7 @@ class Watchdog:
                 reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
                 await work.because(reason)
                 n_throttled += await store.throttle_task(work.connection, row["task_id"], decision, reason)
-            if n_throttled and time.is_over:
+            if time.ends_after(n_throttled):
                 break
         return n_throttled
 
@@ -175,7 +179,7 @@ class Watchdog:
                         task_id=row["task_id"], status=status, reason="its throttling is over", released_at=work.now
                     )
                 )
-            if time.is_over or number >= store.MOST_TASKS:
+            if time.ends_after(number) or number >= store.MOST_TASKS:
                 more = True
                 break
         work.after_commit(partial(self._keep_over, more))

@@ -68,13 +68,13 @@ class Retaining:
             await self._measure(work.connection)
             self._due.extend(RULES)
             return Looked(more=True)
-        n_rows = 0
-        while self._due and not n_rows and time.monotonic() - began < SLICE_S:
-            n_rows = await self._drop_next(work)
-        return Looked(bool(self._due), n_rows, n_rows)
+        done = Slice(0, more=False)
+        while self._due and not (done.n_rows or done.locks) and time.monotonic() - began < SLICE_S:
+            done = await self._drop_next(work)
+        return Looked(bool(self._due), done.n_rows, done.n_rows)
 
-    async def _drop_next(self, work: UnitOfWork) -> int:
-        """Drop one slice of the next rule; how many rows."""
+    async def _drop_next(self, work: UnitOfWork) -> Slice:
+        """Drop one slice of the next rule."""
         rule = self._due.popleft()
         started, most = time.monotonic(), self._most.get(rule.name, MOST_ROWS)
         done = await self._slice(work, rule, most)
@@ -83,7 +83,7 @@ class Retaining:
         work.after_commit(lambda: self._metrics.dropped.labels(rule.name).inc(done.n_rows))
         if done.more:
             self._due.append(rule)
-        return done.n_rows
+        return done
 
     async def _slice(self, work: UnitOfWork, rule: Rule, most: int) -> Slice:
         days = kept(rule, self._parameters.read).days
@@ -119,13 +119,13 @@ class Retaining:
                 is_dropped = bool(old) and await partitions.empty_or_drop(connection, table, old)
         except asyncpg.LockNotAvailableError:
             log.info("partitions of %s are being read: they are dropped later", table.name)
-            return Slice(0, more=False)
+            return Slice(0, more=False, locks=True)
         if rule.name == "jobs_archive" and (is_dropped or not old):
             until = old[0] + timedelta(days=1) if old else first_kept
             await store.SQL.run(connection, "forget_archive_days", before=until)
         if is_dropped:
             await store.move(connection, rule, store.Position(store.midnight(old[0])), 1)
-        return Slice(int(is_dropped), more=bool(old))
+        return Slice(int(is_dropped), more=bool(old), locks=bool(old))
 
     async def _measure(self, connection: asyncpg.Connection) -> None:
         for name, n_bytes in (await store.measure(connection)).items():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from shared.config.parameter import Parameter, set_by
 from shared.model.grid import Grid
-from shared.model.names import matching, names_in
-from shared.model.queue import QueueStatus
+from shared.model.names import WILDCARD, matching, names_in
+from shared.model.queue import Queue, QueueStatus
 
 LABEL = "managed"
 LABEL_SUFFIX = "<label>"
@@ -76,11 +76,14 @@ def names_closed_queues(grid: Grid, busy: Collection[str], named: str) -> bool:
     A name may be that of a queue or of a site, have wildcards, and end with a resource type, as brokerage takes it;
     queues that are named are used in any state but offline. Example: `CERN` closes with all queues of that site.
     """
-    found = []
+    sites: dict[str, list[Queue]] = {}
+    for queue in grid.queues.values():
+        sites.setdefault(queue.site, []).append(queue)
+    found: list[Queue] = []
     for name in names_in(named):
         place = name.partition("/")[0]
-        pattern = [queue for queue in grid.queues.values() if matching(place, (queue.name,))]
-        found += pattern or [queue for queue in grid.queues.values() if matching(place, (queue.site,))]
+        for one in matching(place, {**grid.queues, **sites}) if WILDCARD in place else (place,):
+            found += [grid.queues[one]] if one in grid.queues else sites.get(one, [])
     return bool(found) and all(queue.name in busy or queue.status is QueueStatus.OFFLINE for queue in found)
 
 

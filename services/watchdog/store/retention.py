@@ -29,10 +29,14 @@ _FIRST_KEY = ("",) * 6
 
 @dataclass(frozen=True)
 class Slice:
-    """What one slice of a rule did; `more`: another follows at once."""
+    """What one slice of a rule did.
+
+    `more`: another follows at once. `locks`: it has a table, or a day of it, to itself, so that its transaction ends.
+    """
 
     n_rows: int
     more: bool
+    locks: bool = False
 
 
 @dataclass(frozen=True)

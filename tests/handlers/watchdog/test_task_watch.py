@@ -268,6 +268,17 @@ async def test_tasks_that_were_throttled_for_their_attempts_hide_none_that_were_
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each slice has time for one task."""
     monkeypatch.setattr("services.watchdog.acting.SLICE_S", -1.0)
+    monkeypatch.setattr("services.watchdog.acting.FEWEST", 1)
+
+
+async def test_a_slice_without_time_does_fifty_as_most_of_it_went_into_reading(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.acting.SLICE_S", -1.0)
+    await rows.insert_watch_runs(stage.database, START - timedelta(seconds=60))
+    for _ in range(60):
+        await rows.task(connection, status="pending", old_status="ready", retry_at=START)
+    assert [len(await stage.run(stage.watchdog.watch_tasks)) for _ in range(3)] == [50, 10, 0]
 
 
 @pytest.mark.usefixtures("no_time")

@@ -134,10 +134,12 @@ async def test_a_task_that_names_busy_or_closed_queues_alone_is_withheld_whereve
 ) -> None:
     await queue(connection, "Q3", status="offline")
     await queue(connection, "R4", status="brokeroff")
+    await queue(connection, "S-T0")  # named like its site
     await jobs(connection, "Q1", 21, 0)
+    await jobs(connection, "S-T0", 21, 0)
     both = ("DISK1", "DISK2")
     named = [await task(connection, *both, site=site) for site in ("Q1", "Q1,Q3", "Q1/SCORE", "Q1*, Q3")]
-    for site in ("Q2", "Q1,Q2", "", "Q*", "R4", "Q2/SCORE", "Q1,R4", "S", "unknown"):
+    for site in ("Q2", "Q1,Q2", "", "Q*", "R4", "Q2/SCORE", "Q1,R4", "S", "S*", "unknown"):
         await task(connection, *both, site=site)
     assert await withheld(stage) == named
     said = await stage.value("SELECT error_dialog FROM tasks WHERE task_id = $1", named[0])
