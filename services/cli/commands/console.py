@@ -44,12 +44,17 @@ def console(
 ) -> None:
     """Whoever has the link is you until it was used or is too old."""
     addresses = find_addresses()
-    token = _token(addresses, name, roles or [], groups or [])
+    url, signed_in_as = sign_in_link(addresses, _token(addresses, name, roles or [], groups or []), path)
+    told({"message": url, "data": {"url": url, "name": signed_in_as}}, as_json)
+    if not (print_only or as_json):
+        open_in_browser(url)
+
+
+def sign_in_link(addresses: Addresses, token: str, path: str) -> tuple[str, str]:
+    """Make a link that signs a browser in once as who has the token, and goes on to a path; and whose name that is."""
     made = Client(addresses, token=token).post("console", f"{ROOT}sign-in/links")
     url = f"{_seen_address(addresses, made.get('address'))}{made['path']}?next={quote(_path(path), safe='')}"
-    told({"message": url, "data": {"url": url, "name": made["name"]}}, as_json)
-    if not (print_only or as_json):
-        _open(url)
+    return url, made["name"]
 
 
 def open_page(
@@ -64,7 +69,7 @@ def open_page(
     url = f"{_address(find_addresses())}{ROOT}{KINDS[kind]}/{quote(which, safe='')}"
     told({"message": url, "data": {"url": url}}, as_json)
     if not (print_only or as_json):
-        _open(url)
+        open_in_browser(url)
 
 
 def _token(addresses: Addresses, name: str | None, roles: Sequence[str], groups: Sequence[str]) -> str:
@@ -98,7 +103,7 @@ def _path(given: str) -> str:
     return given if given.startswith(ROOT) else f"{ROOT}{given.lstrip('/')}"
 
 
-def _open(url: str) -> None:
+def open_in_browser(url: str) -> None:
     """Open it where there is a browser with windows; one inside this terminal would be in the way."""
     has_windows = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if sys.stdout.isatty() and has_windows:

@@ -11,9 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from services.cli.addresses import Addresses
 from services.cli.client import Client
 from services.cli.commands.catalogue import IMPORT_TIMEOUT_S, read_catalogue
+from services.cli.commands.console import LIFETIME_S, open_in_browser, sign_in_link
 from services.cli.commands.grid import LOAD_TIMEOUT_S
 from services.cli.commands.invariants import run_check, violations
 from services.cli.commands.submission import submit_one
@@ -31,7 +34,7 @@ from services.cli.demo.verdict import DemoResult, judge, summary_table
 from services.cli.failures import Unreachable
 from services.cli.output import console, duration
 from services.cli.progress import progress_of
-from services.cli.tokens import issue
+from services.cli.tokens import caller_name, issue
 from shared.model.grid import read_grid_folder
 from shared.model.visible_text import visible
 
@@ -50,6 +53,7 @@ class DemoOptions:
     seed: int = 1
     stage: StageOptions = field(default_factory=StageOptions)
     faults: Sequence[InjectedFault] = ()
+    watch: bool = False
 
 
 class Demonstration:
@@ -75,8 +79,11 @@ class Demonstration:
             client = Client(addresses, token=issue(addresses, USER, ["operator"], lifetime_s=86400))
             self._load(client)
             stack.enter_context(parameters_set(client, options.profile.parameters, display.say))
-            examples = read_examples(options.profile, f"run{int(time.time())}")
+            run = f"run{int(time.time())}"
+            examples = read_examples(options.profile, run)
             tasks = self._submit(client, examples)
+            if options.watch:
+                self._open_console(addresses, run)
             pilots = stack.enter_context(
                 crew(
                     CrewOptions(
@@ -119,6 +126,13 @@ class Demonstration:
             tasks[int(result["task_id"])] = example
             self._display.say(f"task {result['task_id']} submitted: {example.parameters['taskName']}")
         return tasks
+
+    def _open_console(self, addresses: Addresses, run: str) -> None:
+        """Open the tasks of this run in a browser, signed in as an operator; without one the link is told alone."""
+        token = issue(addresses, caller_name(), ["operator"], lifetime_s=LIFETIME_S)
+        url, _ = sign_in_link(addresses, token, f"tasks?q={quote(f'name=*{run}')}")
+        self._display.say(f"the console shows the tasks: {url}")
+        open_in_browser(url)
 
     def _follow(
         self, client: Client, task_ids: Sequence[int], pilots: subprocess.Popen[bytes], injector: FaultInjector

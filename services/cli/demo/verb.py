@@ -30,6 +30,9 @@ def demo(
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of what the pilots draw (default: drawn).")] = None,
     embedded: Annotated[bool, typer.Option("--embedded", help="All services in one process, PostgreSQL only.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the system running at the end.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Open the console on the tasks, and leave the system running.")
+    ] = False,
     replicas: Annotated[int, typer.Option("--replicas", min=1, max=20, help="Copies of each service.")] = 1,
     directory: Annotated[Path | None, typer.Option("--directory", help="Where the system lives (.local).")] = None,
     volatile: Annotated[bool, typer.Option("--volatile", help="Do not wait for the disk (tests).")] = False,
@@ -50,14 +53,15 @@ def demo(
     options = DemoOptions(
         profile=chosen,
         seed=seed if seed is not None else random.SystemRandom().randrange(1, 10**6),
-        stage=StageOptions(directory, embedded=embedded, keep=keep, replicas=replicas, durable=not volatile),
+        stage=StageOptions(directory, embedded=embedded, keep=keep or watch, replicas=replicas, durable=not volatile),
         faults=tuple(parse_fault(text) for text in fault or ()),
+        watch=watch,
     )
     verdict = demonstrate(options, plain=plain or as_json, to_error=as_json)
     if as_json:
         print_json(verdict.as_dict())
     else:
-        _where_to_look(kept=keep)
+        _where_to_look(kept=keep or watch)
     if verdict.problems:
         raise typer.Exit(1)
 
@@ -67,6 +71,7 @@ def _where_to_look(*, kept: bool) -> None:
     shown = console()
     shown.print(f"where to look: {up}; then")
     for command, what in (
+        ("orrery console", "all of it in a browser"),
         ("orrery tasks", "what there is"),
         ("orrery task ID", "one task, its datasets and jobs"),
         ("orrery explain task ID", "why its jobs went where they went"),
