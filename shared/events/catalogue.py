@@ -1,6 +1,7 @@
 """The catalogue of events: who states them, who works on them, who only listens."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from shared.events import chunk, jobs, news, task, transfers
 from shared.events.base import Event
@@ -70,3 +71,21 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 BY_ROUTING_KEY: dict[str, Entry] = {entry.event.routing_key(): entry for entry in ENTRIES}
+
+
+def contract_rows() -> list[dict[str, Any]]:
+    """Describe each kind of event for people.
+
+    Of the consumers each handles it once, by its queue; of the listeners each replica hears it.
+    """
+    return [
+        {
+            "event": entry.event.routing_key(),
+            "class": entry.event.__name__,
+            "producers": list(entry.producers),
+            "consumers": list(entry.consumers),
+            "listeners": list(entry.listeners),
+            "meaning": (entry.event.__doc__ or "").strip().split("\n")[0],
+        }
+        for entry in ENTRIES
+    ]

@@ -22,6 +22,6 @@ convert once into unit-named fields (kB, MB and GB are 1024-based), so no other 
 `problems`         problems of outside data; `task_spec_problems` of what was sent; `known_fields` a record may have
 `visible_text`     others' texts made safe to show; `log_lines` in a log; `secret_notes` to the owner of secrets
 `batches`          long sequences cut into batches; `steps` long work into steps
-`whole_numbers`    how large ids and seeds may be
+`whole_numbers`    how large ids and seeds may be; `spans` of time as people write them
 =================  ==============================================================================
 """

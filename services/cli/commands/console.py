@@ -51,7 +51,10 @@ def console(
 
 
 def sign_in_link(addresses: Addresses, token: str, path: str) -> tuple[str, str]:
-    """Make a link that signs a browser in once as who has the token, and goes on to a path; and whose name that is."""
+    """Make a link that signs a browser in once and leads to a path; whose name that is.
+
+    It is the name of the token.
+    """
     made = Client(addresses, token=token).post("console", f"{ROOT}sign-in/links")
     url = f"{_seen_address(addresses, made.get('address'))}{made['path']}?next={quote(_path(path), safe='')}"
     return url, made["name"]

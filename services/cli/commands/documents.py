@@ -26,22 +26,12 @@ def register(app: typer.Typer) -> None:
 def events(mermaid: Mermaid = False, as_json: Json = False) -> None:
     """One line for each kind of event: producers, consumers (once, by queue) and listeners (each replica)."""
     from services.cli.drawings import service_map  # what other verbs need not wait for
-    from shared.events import ENTRIES
+    from shared.events.catalogue import contract_rows
 
     if mermaid:
         say_lines(service_map())
         return
-    rows = [
-        {
-            "event": entry.event.routing_key(),
-            "class": entry.event.__name__,
-            "producers": list(entry.producers),
-            "consumers": list(entry.consumers),
-            "listeners": list(entry.listeners),
-            "meaning": (entry.event.__doc__ or "").strip().split("\n")[0],
-        }
-        for entry in ENTRIES
-    ]
+    rows = contract_rows()
     if as_json:
         print_json(rows)
         return

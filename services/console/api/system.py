@@ -12,6 +12,7 @@ from services.console.asking import SLOW_TIMEOUT_S, Refused
 from services.console.policy.sessions import HOME
 from services.console.showing.pages import Page
 from services.console.signing import Said
+from shared.events.catalogue import contract_rows
 
 #: parked messages on one page: as many as one replay may name
 MOST_PARKED, AUDIT_ROWS = 1000, 100
@@ -25,6 +26,7 @@ def routes(console: Console) -> list[Route]:
         console.form("system/drop", drop),
         console.page("system/check", check),
         console.page("system/limits", limits),
+        console.page("system/contracts", contracts),
         console.page("system/audit", audit, ("target", "before")),
     ]
 
@@ -86,6 +88,12 @@ async def limits(visit: Visit) -> Page:
     found = await visit.api.parts(timeouts=visit.api.get("timeout/list"), retention=visit.api.get("retention"))
     verb = "orrery timeouts; orrery retention"
     return Page("limits.html", "Time-outs and retention", verb, found.data, found.away, {"tab": "limits"})
+
+
+async def contracts(visit: Visit) -> Page:
+    """Show which service states which event, and who works on it."""
+    data = {"events": contract_rows()}
+    return Page("contracts.html", "Events between services", "orrery events", data, shown={"tab": "contracts"})
 
 
 async def audit(visit: Visit) -> Page:
