@@ -10,9 +10,9 @@ Sets `use_jumbo` of tasks by what became of their jumbo jobs.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
 job_retry_history, outputs and random seeds in task_files; order keys of jobs; the counters of task_datasets; attempts,
 owners and states of files; what scouts measure; generation_decisions, generation_history, generation_gates,
-dirty_tasks, task_job_counts, task_usage and counter_audits; retry_rules, retry_decisions, raised_memory, builds,
-preprocessing_results, hpo_searches and hpo_points; rows of waits for tasks held by their share; the move of counted
-jobs to jobs_archive.
+dirty_tasks, task_job_counts, task_usage, counter_audits and counter_audit_parts; retry_rules, retry_decisions,
+raised_memory, builds, preprocessing_results, hpo_searches and hpo_points; rows of waits for tasks held by their share;
+the move of counted jobs to jobs_archive.
 
 Every transaction that changes a task locks its row first, then its jobs, then its files and datasets, each in order of
 id, and the gate of a task last, because everybody who offers input for the same share comes through it. That makes each

@@ -92,6 +92,8 @@ def build(context: Context) -> Service:
             Periodic("order-keys", ORDER_KEYS_EVERY_S, rekeying.look),
             Periodic("forget-retry-decisions", FORGET_EVERY_S, forget_retry_decisions),
             Periodic("audit-datasets", AUDIT_EVERY_S, audits.audit_datasets),
+            Periodic("audit-ended-datasets", AUDIT_EVERY_S, audits.audit_ended_datasets),
+            Periodic("audit-large-datasets", AUDIT_EVERY_S, audits.audit_large_datasets),
             Periodic("audit-job-sets", AUDIT_EVERY_S, audits.audit_job_sets),
             *(work for kind in kinds for work in kind.periodic()),
         ],

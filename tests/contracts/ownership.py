@@ -174,6 +174,7 @@ TABLES: Mapping[str, Table] = {
     ),
     "order_key_sweeps": _whole(JG),
     "counter_audits": _whole(JG),
+    "counter_audit_parts": _whole(JG),
     "order_key_changes": _whole(JG),
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "job_sets": _dropped(JG),

@@ -27,7 +27,7 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
 -- Open input and no chunk on its way; or nothing on its way at all (pre-merge jobs wait, they do not work). Asked are tasks
 -- of which something moved until now: their state, a chunk, a job that was counted; those that were idle; and the next ones
 -- by id, as what else moves has no time. LIMIT keeps each look-up at one index entry, where EXISTS would be turned into a
--- scan of all jobs. Indexes tasks_changed, chunks_ended, jobs_applied, tasks_at_work.
+-- scan of all jobs. Indexes tasks_changed, chunks_ended, jobs_applied, tasks_in_turn.
 WITH asked AS MATERIALIZED (
     SELECT task_id FROM tasks WHERE state_change_time >= :since AND state_change_time < :before
        AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
@@ -39,6 +39,7 @@ WITH asked AS MATERIALIZED (
     SELECT unnest(:marked::bigint[])
     UNION
     SELECT task_id FROM tasks WHERE task_id > :after::bigint AND task_id <= :upto::bigint
+       AND (status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')) IS TRUE
        AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
 )
 SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS since, t.task_id, t.status
@@ -62,9 +63,10 @@ SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS s
         OR job.job_id IS NULL AND NOT EXISTS (SELECT FROM chunks h WHERE h.task_id = t.task_id AND h.retry_at > orrery_now()));
 
 -- name: upto_task
--- The last of the next tasks that have jobs; NULL: there are no more. Index tasks_at_work.
+-- The last of the next tasks that have jobs; NULL: there are no more. Index tasks_in_turn.
 SELECT max(task_id) FROM (
     SELECT task_id FROM tasks WHERE task_id > :after::bigint
+       AND (status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')) IS TRUE
        AND status IN ('scouting', 'running', 'topreprocess', 'preprocessing')
      ORDER BY task_id LIMIT :most) next;
 

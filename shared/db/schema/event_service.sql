@@ -31,7 +31,7 @@ CREATE TABLE job_sets (
     ended_at timestamptz,                      -- when it ended
     reason text                                -- why it ended so
 );
-CREATE INDEX job_sets_open ON job_sets (task_id) WHERE status IN ('open', 'merging');
+CREATE INDEX job_sets_open ON job_sets (task_id, job_set_id) WHERE status IN ('open', 'merging');
 CREATE INDEX job_sets_ended ON job_sets (task_id) WHERE status IN ('finished', 'failed');
 -- What is told of a task: its ranges of events that failed for good. Few sets have any.
 CREATE INDEX job_sets_fatal ON job_sets (task_id) WHERE n_fatal > 0;

@@ -49,10 +49,24 @@ CREATE INDEX dirty_tasks_task ON dirty_tasks (task_id);
 
 -- How far the audit of counters is.
 CREATE TABLE counter_audits (
-    kind text PRIMARY KEY,                     -- of datasets, or of job sets
-    after_id bigint NOT NULL DEFAULT 0,        -- up to this id they were compared in this round
-    parts jsonb,                               -- of a dataset that is counted in parts: what was counted, and up to where
+    kind text PRIMARY KEY,                     -- of datasets of live tasks, of tasks that ended, or of job sets
+    began_at timestamptz,                      -- when the round began
+    after_at timestamptz NOT NULL DEFAULT orrery_now() - interval '1 day',   -- tasks that ended until then were compared
+    after_task bigint NOT NULL DEFAULT 0,      -- tasks up to this one were compared in this round; 0: it is over
+    after_id bigint NOT NULL DEFAULT 0,        -- and of this one, datasets or job sets up to this
     audited_at timestamptz                     -- when a slice was last compared
+);
+
+-- Datasets of so many files that these are counted in parts, beside the others.
+CREATE TABLE counter_audit_parts (
+    dataset_id bigint PRIMARY KEY,             -- the dataset
+    task_id bigint NOT NULL,                   -- its task
+    noted_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it was found
+    said bigint[] NOT NULL,                    -- what its counters said then: files used, finished, failed
+    counts jsonb NOT NULL DEFAULT '{}',        -- files by state, of those that were counted
+    after_file_id bigint NOT NULL DEFAULT 0,   -- files up to this one were counted
+    is_suspect boolean NOT NULL DEFAULT false, -- all were counted, and the counters say something else
+    tried_at timestamptz                       -- when it was to be counted as a whole
 );
 
 -- Tasks that a gate holds and that could go on at once; `cap`: which gate, by the name that its wait has for it.

@@ -184,8 +184,10 @@ CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority, task_id)
 -- Tasks of a share that are nearly done: they may get another share.
 CREATE INDEX tasks_progress ON tasks (gshare, progress)
     WHERE status IN ('scouting', 'scouted', 'running', 'pending', 'throttled');
--- Tasks that have jobs, in the order in which the sweep goes through them.
-CREATE INDEX tasks_at_work ON tasks (task_id) WHERE status IN ('scouting', 'running', 'topreprocess', 'preprocessing');
+-- Tasks that have not ended, in the order in which the sweep and the audit of counters go through them. IS TRUE keeps the
+-- planner from it where others ask for live tasks: they have better ones.
+CREATE INDEX tasks_in_turn ON tasks (task_id)
+    WHERE (status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')) IS TRUE;
 -- Tasks that end when they have as much as their owner wanted.
 CREATE INDEX tasks_with_goal ON tasks (state_change_time)
     WHERE status = 'running' AND (goal > 0 AND goal < 1000 OR term_condition IS NOT NULL);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -392,11 +392,12 @@ async def test_who_counts_jobs_of_accounts_reads_those_that_may_run_too_many_alo
 
 async def test_a_slice_of_the_audit_of_counters_reads_what_it_compares_alone(populated: asyncpg.Connection) -> None:
     """A dataset has 30 files, a task one dataset."""
-    from services.job_generation.store.audits import SQL
+    from services.job_generation.store.audits import FILE_STATES, SQL
 
-    given = {"ids": [77, 78], "after": 700, "most": 20, "dataset_id": 77, "status": "", "file_id": 0}
+    given = {"ids": [77, 78], "task_id": 700, "id": 0, "most": 20, "dataset_id": 77, "after_file_id": 0}
+    given |= {"at": datetime.now(UTC), "statuses": list(FILE_STATES)}
     most = {"next_datasets": 2 * 20, "counter_differences": 2 * (1 + 30), "count_part": 20, "next_job_sets": 0}
-    most |= {"set_differences": 0}
+    most |= {"set_differences": 0, "next_ended_datasets": 0}
     found = {
         name: await rows_read(populated, SQL.text(name), tuple(map(given.get, SQL.parameters(name)))) for name in most
     }
