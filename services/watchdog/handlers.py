@@ -198,13 +198,11 @@ class Watchdog:
 
 
 class ReconcilingSweep:
-    """What is said again; what it remembers is how far its rounds are."""
+    """What is said again; what it remembers is which kinds of its rounds are left."""
 
     def __init__(self, limits: WatchLimits, swept: Counter) -> None:
         self._limits, self._swept = limits, swept
         self._rounds = {partition: _Round() for partition in (sweeps.TASKS, sweeps.WORK)}
-        #: up to which task each kind has gone through those that have no time
-        self._walked: dict[str, int] = {}
 
     async def slice(self, work: UnitOfWork, partition: str) -> Looked:
         """Announce again a slice of the next kind of a partition that has any.
@@ -251,23 +249,22 @@ class ReconcilingSweep:
         before = work.now - timedelta(seconds=age_s)
         if kind.by_time:
             found = await sweep_store.due_lately(
-                work.connection, kind.kind, before=before, age_s=age_s, most=kind.most, overlap=OVERLAP,
-                after=self._walked.get(kind.kind, 0),
-            )  # fmt: skip
+                work.connection, kind.kind, before=before, age_s=age_s, most=kind.most, overlap=OVERLAP
+            )
             rows, more = found.rows, found.more
-            work.after_commit(partial(self._walked.update, {kind.kind: found.upto}))
         else:
             rows = await sweep_store.due_for_sweep(
                 work.connection, kind.kind, before=before, age_s=age_s, most=kind.most
             )
             more = len(rows) >= kind.most
         events = list(kind.build(rows, work.now))
-        if rows:
-            log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
-            work.after_commit(partial(self._swept.labels(kind=kind.kind).inc, len(rows)))
-        for event in events:
-            work.emit(event)
         tasks = sorted({row["task_id"] for row in rows if row.get("task_id") == row["entity_id"]})
         if tasks:
             await sweep_store.SQL.run(work.connection, "note_rescued_tasks", task_ids=tasks)
+        # what a rollback to the savepoint does not take back comes last
+        for event in events:
+            work.emit(event)
+        if rows:
+            log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
+            work.after_commit(partial(self._swept.labels(kind=kind.kind).inc, len(rows)))
         return len(rows), more

@@ -234,13 +234,17 @@ UPDATE tasks SET rescue_time = orrery_now()
                     ORDER BY task_id FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: swept_until
--- Up to which time rows of a kind were looked at.
-SELECT last_run_at FROM watch_runs WHERE watch = 'sweep ' || :kind;
+-- Up to which time rows of a kind were looked at, and how far its walk is.
+SELECT last_run_at AS until, walk_began_at, walk_after FROM watch_runs WHERE watch = 'sweep ' || :kind;
 
 -- name: note_swept_until
 -- Rows of a kind up to this time were looked at.
 INSERT INTO watch_runs (watch, last_run_at) VALUES ('sweep ' || :kind, :before)
 ON CONFLICT (watch) DO UPDATE SET last_run_at = excluded.last_run_at;
+
+-- name: note_walk
+-- So far is the walk of a kind.
+UPDATE watch_runs SET walk_began_at = :began_at, walk_after = :after WHERE watch = 'sweep ' || :kind;
 
 -- name: marks_due
 -- Rows of a kind that were announced and are to be announced again unless they went on, the longest ago first. By primary

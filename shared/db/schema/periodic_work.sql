@@ -30,7 +30,10 @@ CREATE TABLE watch_runs (
     grace_until timestamptz,                   -- until when it keeps its hands still after an outage of our own
     grace_reason text,                         -- which outage
     last_done_at timestamptz,                  -- when it last did something
-    last_done jsonb                            -- what: how many rows, and of which ids it told
+    last_done jsonb,                           -- what: how many rows, and of which ids it told
+    -- of a sweep that goes through tasks of which nothing that moved has a time:
+    walk_began_at timestamptz,                 -- when it last began with the first
+    walk_after bigint                          -- it has gone through those up to this one; NULL: through all
 );
 
 -- Time-out rules of jobs that VOs added to those of the field, each for jobs of its VO.

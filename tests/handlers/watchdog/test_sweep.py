@@ -8,11 +8,14 @@ from datetime import timedelta
 
 import asyncpg
 import pytest
+from prometheus_client import Counter
 
 from services.watchdog import sweeping as sweeps
 from services.watchdog.acting import TICK_S
+from services.watchdog.handlers import Watchdog
 from services.watchdog.parameters import SWEEP_AGE_S
 from services.watchdog.sweeping import SWEEPS, Sweep
+from shared.cache import NullCache
 from shared.events import (
     ChunkOffered,
     ChunkUnplaceable,
@@ -33,6 +36,7 @@ from shared.events import (
     TransfersCompleted,
     TransfersRequested,
 )
+from shared.snapshot import KnownGrid
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
 
@@ -470,21 +474,67 @@ async def test_a_task_whose_last_job_was_counted_and_that_nobody_settled_goes_on
     assert found == [task] and stage.clock.now - ended_at <= timedelta(seconds=60)
 
 
-async def test_tasks_of_which_nothing_moved_that_has_a_time_are_looked_at_in_turn(
-    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("services.watchdog.store.sweeps.TASKS_OF_A_WALK", 2)
+async def resting(connection: asyncpg.Connection, number: int) -> list[int]:
+    """Tasks with jobs of which nothing moved that has a time, and that have no open input yet."""
     tasks = []
-    for _ in range(5):
+    for _ in range(number):
         task = await rows.task(connection, status="running", state_change_time=START - timedelta(days=1))
         await rows.dataset(connection, task, n_files=5, n_files_to_be_used=3, n_files_used=3)
         await rows.job(connection, task, status="running")
         tasks.append(task)
-    await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 3")
+    return tasks
+
+
+async def test_tasks_of_which_nothing_moved_that_has_a_time_are_all_looked_at_within_a_minute(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.store.sweeps.TASKS_OF_A_WALK", 2)
+    tasks = await resting(connection, 5)
     assert await idle(stage) == []
     await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 5")
     found = []
-    for _ in range(4):
-        stage.clock.forward(seconds=21)
+    for _ in range(3):
+        stage.clock.forward(seconds=20)
         found.append(await idle(stage))
-    assert found[:3] == [tasks[2:4], tasks[4:], []] and found[3][:2] == tasks[:2], "these were looked at before"
+    assert found == [[], [], tasks], "the walk through all tasks begins again"
+
+
+async def test_another_leader_goes_on_with_the_walk_where_it_was(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each does one slice of the walk: however short its time as leader is, tasks with high ids have their turn."""
+    monkeypatch.setattr("services.watchdog.store.sweeps.TASKS_OF_A_WALK", 2)
+    monkeypatch.setattr(sweeps, "SWEEPS", [one for one in SWEEPS if one.kind == "idle_tasks"])
+    tasks = await resting(connection, 5)
+    await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 5")
+    await connection.execute(
+        "INSERT INTO watch_runs (watch, last_run_at) VALUES ('sweep idle_tasks', $1)", START - timedelta(seconds=60)
+    )
+    found = []
+    for _ in range(4):
+        leader = Watchdog(stage.parameters, KnownGrid(NullCache()), Counter("swept", "", ["kind"], registry=None))
+        async with stage.database.begin(reason="periodic") as work:
+            await leader.sweep_tasks(work)
+        found.append([event.task_id for event in await stage.announced() if isinstance(event, TaskReleased)])
+        stage.clock.forward(seconds=21)
+    assert found[:3] == [tasks[:2], tasks[2:4], tasks[4:]]
+
+
+async def test_a_slice_of_the_walk_that_fails_is_done_again(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = await resting(connection, 2)
+    await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 5")
+    await connection.execute(
+        "INSERT INTO watch_runs (watch, last_run_at) VALUES ('sweep idle_tasks', $1)", START - timedelta(seconds=60)
+    )
+    [kind] = [one for one in SWEEPS if one.kind == "idle_tasks"]
+
+    def fails(rows: sweeps.Rows, now: object) -> list[Event]:
+        raise ValueError("cannot be built")
+
+    monkeypatch.setattr(sweeps, "SWEEPS", [replace(kind, build=fails)])
+    assert await idle(stage) == []
+    monkeypatch.setattr(sweeps, "SWEEPS", [kind])
+    stage.clock.forward(seconds=21)
+    assert await idle(stage) == tasks

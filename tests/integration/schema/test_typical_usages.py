@@ -426,3 +426,14 @@ async def test_which_tasks_of_a_user_are_longest_in_their_state_is_read_from_an_
     statement, names = READS.text("longest_in_state"), READS.parameters("longest_in_state")
     used = await indexes_used(populated, statement, tuple(map(given.get, names)))
     assert used == {"tasks_passing_of_user"}, used
+
+
+async def test_who_goes_through_tasks_at_work_reads_an_index_of_these_alone(populated: asyncpg.Connection) -> None:
+    from services.job_generation.store.audits import SQL as AUDITS
+    from services.watchdog.store.sweeps import SQL as SWEEPS
+
+    given = {"after": 700, "most": 20, "task_id": 700, "id": 0}
+    found = {}
+    for sql, name in ((SWEEPS, "upto_task"), (AUDITS, "next_datasets")):
+        found[name] = await indexes_used(populated, sql.text(name), tuple(map(given.get, sql.parameters(name))))
+    assert found == {"upto_task": {"tasks_in_turn"}, "next_datasets": {"tasks_in_turn", "task_datasets_task"}}
