@@ -152,7 +152,7 @@ class TasksCounted(Event):
 class TaskJumboSwitched(TaskEvent):
     """Jumbo jobs were switched on or off for the task.
 
-    `asks_again`: queues for co-jumbo jobs are asked for at once, for all of its job sets that wait for some.
+    `asks_again`: queues for co-jumbo jobs are asked for at once, for the next of its job sets that wait for some.
     """
 
     enabled: bool

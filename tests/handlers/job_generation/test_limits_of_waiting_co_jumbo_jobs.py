@@ -229,6 +229,21 @@ async def test_after_sets_for_which_no_queue_passes_those_behind_them_are_asked_
     assert await waiting_jobs(story, task_id) == [] and second
 
 
+async def test_who_has_queues_asked_for_anew_before_the_time_asks_for_the_sets_behind(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No queue takes the first: were each round to begin with it, nobody would ever ask for the second."""
+    monkeypatch.setattr(waiting_sets, "SETS_OF_OFFER", 1)
+    task_id, [first, second], _ = await only_jumbo(story)
+    await story.unplaceable(task_id, await ask_again(story, task_id))
+    await story.fetch(
+        "UPDATE tasks SET co_jumbo_retry_at = orrery_now() + interval '1 hour' WHERE task_id = $1 RETURNING 1", task_id
+    )
+    [chunk_id] = chunks_in(await story.hear(TaskJumboSwitched(task_id=task_id, enabled=True, asks_again=True)))
+    await story.broker(task_id, chunk_id, "Q_ALPHA")
+    assert await waiting_jobs(story, task_id) == [first] and second
+
+
 async def test_a_waiting_set_avoids_the_site_where_its_input_failed(story: Story) -> None:
     task_id, waiting, _ = await only_jumbo(story, n_files=1)
     async with story.database.begin(reason="a rule asks for another site") as work:

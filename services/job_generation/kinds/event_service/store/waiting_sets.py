@@ -79,7 +79,7 @@ async def ask_by(work: UnitOfWork, task_id: int, retry_at: datetime) -> None:
 
 
 async def ask_anew(work: UnitOfWork, task_id: int) -> None:
-    """Queues are asked for again at once, beginning with the first set that waits."""
+    """Queues are asked for again at once, beginning with the set behind those that were asked for last."""
     await SQL.run(work.connection, "ask_anew", task_id=task_id)
 
 

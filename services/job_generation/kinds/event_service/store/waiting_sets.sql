@@ -72,8 +72,8 @@ UPDATE tasks SET co_jumbo_after = :job_set_id::bigint
  WHERE task_id = :task_id AND co_jumbo_after <> :job_set_id::bigint;
 
 -- name: ask_anew
--- A round over all sets that wait begins now.
-UPDATE tasks SET co_jumbo_retry_at = orrery_now(), co_jumbo_after = 0 WHERE task_id = :task_id;
+-- Queues are asked for now: a round over the sets that wait goes on where it is, and begins anew when it is over.
+UPDATE tasks SET co_jumbo_retry_at = orrery_now() WHERE task_id = :task_id;
 
 -- name: hold_set
 -- A set whose next job no site takes now; a search says only here that it wants one.
