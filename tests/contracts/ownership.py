@@ -217,7 +217,7 @@ TABLES: Mapping[str, Table] = {
     "dirty_tasks": _whole(JG),
     "retry_rules": _whole(JG),
     "retry_decisions": _whole(JG),
-    "raised_memory": _whole(JG),
+    "raised_memory": _dropped(JG),
     "job_reports": _dropped(JD),
     "job_claims": _whole(JD),
     "job_progress": _whole(JD),

@@ -50,6 +50,7 @@ async def with_files(stage: Stage, n_files: int = 1, **values: Any) -> int:
         await rows.insert(connection, "output_templates",
                           {"task_id": task, "dataset_id": made, "file_name_template": "f"})  # fmt: skip
         await rows.insert(connection, "builds", {"task_id": task, "site": "S"})
+        await rows.insert(connection, "raised_memory", {"task_id": task, "ram_mb": 4000, "n_files": 0})
         await rows.insert(connection, "generation_decisions", {"task_id": task, "outcome": "pass", "reason": "r"})
         await rows.insert(connection, "task_job_counts", {"task_id": task, "n_finished": 1})
     return task

@@ -29,6 +29,7 @@ async def a_day_of_work(stage: Stage) -> None:
             )
             await rows.insert(connection, "task_usage", {"task_id": task, "queue": "Q"})
             await rows.insert(connection, "task_job_counts", {"task_id": task})
+            await rows.insert(connection, "raised_memory", {"task_id": task, "ram_mb": 4000, "n_files": 0})
             await rows.insert(
                 connection, "audit_log", {"at": now, "caller": "a", "verb": "v", "target": "t", "outcome": "accepted"}
             )
