@@ -173,7 +173,9 @@ class Stored:
 
 def _are_alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
-        is_near = np.abs(one - other) <= ALIKE * np.maximum(np.abs(one), np.abs(other))
+        # of infinity everything else would be near
+        is_near = np.isfinite(one) & np.isfinite(other)
+        is_near &= np.abs(one - other) <= ALIKE * np.maximum(np.abs(one), np.abs(other))
     found: NDArray[np.bool_] = (one == other) | is_near | (np.isnan(one) & np.isnan(other))
     return found
 

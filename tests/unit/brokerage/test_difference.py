@@ -16,7 +16,7 @@ CHECKS = {
     "2": {**_CHECK, "name": "status", "found": "status", "wanted": "one of", "unit": "", "words": ["online", "off"]},
 }
 PASSED, MEMORY, STATUS = 0, 1, 2
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 
 
 def decided(*queues: tuple[str, int, float, float], words: Sequence[str] = ("online", "off")) -> Stored:
@@ -51,6 +51,16 @@ def test_it_says_who_came_went_and_changed_check_numbers_or_weight() -> None:
 @pytest.mark.parametrize(("number", "what"), [(6_200_000.1, {}), (6_200_010.0, {"A": "other numbers"})])
 def test_numbers_that_read_the_same_are_no_difference(number: float, what: dict[str, str]) -> None:
     assert whats(decided(("A", MEMORY, 6_200_000.0, 4)), decided(("A", MEMORY, number, 4))) == what
+
+
+@pytest.mark.parametrize(("before", "after", "differs"), [
+    (INF, 5.0, True), (5.0, INF, True), (INF, -INF, True), (INF, NAN, True), (INF, INF, False),
+])  # fmt: skip
+def test_a_limit_that_becomes_infinite_or_was_is_another_number(before: float, after: float, differs: bool) -> None:
+    told = whats(decided(("A", MEMORY, 9.0, before)), decided(("A", MEMORY, 9.0, after)))
+    assert told == ({"A": "other numbers"} if differs else {})
+    told = whats(decided(("A", PASSED, 9.0, before)), decided(("A", PASSED, 9.0, after)))
+    assert told == ({"A": "other weight"} if differs else {})
 
 
 def test_all_are_counted_however_few_are_told() -> None:
