@@ -12,6 +12,7 @@ from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.policy.priority_balance import QueueUse, Raise, balanced
 from services.job_dispatch.policy.user_caps import Account
 from services.job_dispatch.store.user_caps import SQL
+from shared.db.database import is_retryable
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.batches import batches
 from shared.snapshot.live_queues import QueueWalk
@@ -54,8 +55,13 @@ class Balancing:
         if not self._left:
             return await self._count(work)
         slice_ = self._left[0]
-        await work.because(slice_.reason)
-        await self._reordering.raise_jobs(work, slice_.priorities, slice_.by)
+        try:
+            await work.because(slice_.reason)
+            await self._reordering.raise_jobs(work, slice_.priorities, slice_.by)
+        except Exception as error:
+            if not is_retryable(error):  # it would fail each time, and nobody behind it would have a turn
+                self._left.popleft()
+            raise
         work.after_commit(self._raised)
         return len(self._left) > 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
@@ -219,3 +220,30 @@ async def test_what_is_raised_goes_up_in_slices_and_whoever_was_changed_meanwhil
         found = await connection.fetch("SELECT current_priority FROM jobs WHERE task_id = $1", little)
     assert Counter(row["current_priority"] for row in found) == {1000: 6, 500: 1}
     assert [len(event["job_ids"]) for event in await rows.events("jobs.reordered.v1")] == [3, 3]
+
+
+async def test_a_slice_that_can_never_be_raised_stops_no_other(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is to blame: one that only the database failed is raised by the next look."""
+    await analysis(rows, "ada", running=100, activated=1)
+    little = await analysis(rows, "bob", running=0, activated=7)
+    reordering = Reordering()
+    errors: list[Exception] = [ConnectionError("lost"), ValueError("cannot be raised")]
+    raise_jobs = reordering.raise_jobs
+
+    async def fails_twice(work: UnitOfWork, priorities: Mapping[int, int], by: int) -> None:
+        if errors:
+            raise errors.pop(0)
+        await raise_jobs(work, priorities, by)
+
+    monkeypatch.setattr(reordering, "raise_jobs", fails_twice)
+    balancing = Balancing(reordering, size=3)
+    async with rows.database.begin(reason="priority-balance") as work:
+        assert await balancing.look(work)
+    for error in (ConnectionError, ValueError):
+        with pytest.raises(error):
+            async with rows.database.begin(reason="priority-balance") as work:
+                await balancing.look(work)
+    await balance(rows, balancing)
+    async with rows.database.read() as connection:
+        found = await connection.fetch("SELECT current_priority FROM jobs WHERE task_id = $1", little)
+    assert Counter(row["current_priority"] for row in found) == {1000: 4, 100: 3}
