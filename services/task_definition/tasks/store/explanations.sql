@@ -12,17 +12,23 @@ SELECT task_id, task_name, user_name, vo, status, old_status, error_dialog, retr
 SELECT due_at, looked_at, earliest_at, latest_at, told FROM task_deadlines WHERE task_id = :task_id;
 
 -- name: pace_of_task
--- How fast its jobs end: those that finished since the hour before this one began, and the units that a job of its last
--- chunks took. Indexes tasks_pkey, queue_outcomes_task, chunks_latest.
+-- How fast its input is processed: how many of its jobs finished since the hour before this one began (outcomes are counted
+-- of all kinds together: as large a part of them as its last chunks had of jobs that process input), and the units that one
+-- took. Indexes tasks_pkey, queue_outcomes_task, chunks_latest.
 -- told by: DETAILS
+WITH last AS MATERIALIZED (
+    SELECT chunk_id, n_files, n_jobs FROM chunks
+     WHERE task_id = :task_id AND status = 'used' AND kind IN ('scout', 'normal') ORDER BY chunk_id DESC LIMIT 100),
+of_input AS (SELECT min(chunk_id) AS first_id, sum(n_files)::float8 AS n_files, sum(n_jobs)::float8 AS n_jobs FROM last),
+of_all AS (
+    SELECT sum(n_jobs)::float8 AS n_jobs FROM chunks
+     WHERE task_id = :task_id AND status = 'used' AND chunk_id >= (SELECT first_id FROM of_input))
 SELECT orrery_now() AS now, start_time, date_trunc('hour', orrery_now()) - interval '1 hour' AS lately_since,
-       (SELECT coalesce(sum(n_finished), 0)::bigint FROM queue_outcomes
-         WHERE task_id = :task_id AND hour >= date_trunc('hour', orrery_now()) - interval '1 hour') AS n_jobs_lately,
-       (SELECT sum(n_files)::float8 / nullif(sum(n_jobs), 0)
-          FROM (SELECT n_files, n_jobs FROM chunks
-                 WHERE task_id = :task_id AND status = 'used' AND kind IN ('scout', 'normal')
-                 ORDER BY chunk_id DESC LIMIT 100) last) AS units_per_job
-  FROM tasks WHERE task_id = :task_id;
+       (SELECT coalesce(sum(n_finished), 0) FROM queue_outcomes
+         WHERE task_id = :task_id AND hour >= date_trunc('hour', orrery_now()) - interval '1 hour')::float8
+           * coalesce(i.n_jobs / nullif(a.n_jobs, 0), 1) AS n_jobs_lately,
+       i.n_files / nullif(i.n_jobs, 0) AS units_per_job
+  FROM tasks CROSS JOIN of_input i CROSS JOIN of_all a WHERE task_id = :task_id;
 
 -- name: notices_of_task
 -- What its owner was told, or could not be told, the latest first. Index notices_task_id_cause_since_key.
