@@ -71,14 +71,12 @@ SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
     OR EXISTS (SELECT FROM retention_put_off p WHERE p.task_id = w.task_id AND p.rule <> 'tasks');
 
 -- name: tasks_under_way
--- Those with a command, a reading, a staging or a request to a catalogue that has not come to its end. Indexes
--- command_progress_pkey, reopenings_task, input_readings_pkey, job_sets_open, stage_ins_once,
--- catalogue_requests_of_task.
+-- Those with a command, a staging or a request to a catalogue that has not come to its end. A reading, or the result of a
+-- pre-processing job, that is left of one that was aborted goes with it: so long ago, it is not tried again. Indexes
+-- command_progress_pkey, reopenings_task, job_sets_open, stage_ins_once, catalogue_requests_of_task.
 SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
  WHERE EXISTS (SELECT FROM command_progress c WHERE c.task_id = w.task_id)
     OR EXISTS (SELECT FROM reopenings r WHERE r.task_id = w.task_id)
-    OR EXISTS (SELECT FROM input_readings r WHERE r.task_id = w.task_id)
-    OR EXISTS (SELECT FROM preprocessing_results r WHERE r.task_id = w.task_id)
     OR EXISTS (SELECT FROM dirty_tasks d WHERE d.task_id = w.task_id)
     OR EXISTS (SELECT FROM job_sets s WHERE s.task_id = w.task_id AND s.status IN ('open', 'merging'))
     OR EXISTS (SELECT FROM stage_ins s WHERE s.task_id = w.task_id AND s.status IN ('requested', 'active'))
@@ -268,6 +266,9 @@ libraries AS (DELETE FROM builds b USING old WHERE b.task_id = old.task_id),
 memory AS (DELETE FROM raised_memory r USING old WHERE r.task_id = old.task_id),
 decisions AS (DELETE FROM generation_decisions g USING old WHERE g.task_id = old.task_id),
 scouts AS (DELETE FROM chunks c USING old WHERE c.task_id = old.task_id),
+results AS (DELETE FROM preprocessing_results r USING old WHERE r.task_id = old.task_id),
+read_parts AS (DELETE FROM dataset_readings r USING old WHERE r.task_id = old.task_id),
+readings AS (DELETE FROM input_readings r USING old WHERE r.task_id = old.task_id),
 data AS (DELETE FROM task_datasets d USING old WHERE d.task_id = old.task_id)
 DELETE FROM tasks t USING old WHERE t.task_id = old.task_id;
 

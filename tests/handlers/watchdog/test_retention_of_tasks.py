@@ -154,6 +154,27 @@ async def test_a_task_that_somebody_needs_stays_until_nobody_does(
     assert await remaining(rounds, task) == {}
 
 
+async def test_a_task_that_was_aborted_before_its_input_was_read_or_refined_is_archived(
+    stage: Stage, rounds: Rounds
+) -> None:
+    """It might be tried again, so that both are kept; after the days of the rule it cannot."""
+    task = await with_files(stage)
+    async with stage.database.read() as connection:
+        await rows.change(connection, "UPDATE tasks SET status = 'aborted' WHERE task_id = $1", task)
+        data = await connection.fetchval("SELECT min(dataset_id) FROM task_datasets WHERE task_id = $1", task)
+        await rows.insert(connection, "input_readings", {"task_id": task})
+        await rows.insert(
+            connection, "dataset_readings",
+            {"dataset_id": data, "task_id": task, "position": 0, "stage": "load", "request": {}},
+        )  # fmt: skip
+        await rows.insert(connection, "preprocessing_results", {"task_id": task, "job_id": 1, "returned": {}})
+    await rounds.after(days=DAYS + 2)
+    await rounds.after(days=2)
+    assert await stage.value("SELECT array_agg(task_id) FROM tasks_archive") == [task]
+    for table in ("input_readings", "dataset_readings", "preprocessing_results", "retention_put_off"):
+        assert await rounds.count(table) == 0, table
+
+
 async def test_a_task_that_was_opened_again_meanwhile_stays(stage: Stage, rounds: Rounds) -> None:
     task = await with_files(stage)
     async with stage.database.read() as connection:
