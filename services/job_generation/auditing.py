@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -44,6 +45,25 @@ WHOLE_COUNT_S = 20.0
 USED: frozenset[FileStatus] = frozenset({"picked", "running", "merging", "finished", "failed"})
 
 
+class AuditMetrics:
+    """How many were audited, and how many were wrong; one for each process."""
+
+    _known: WeakKeyDictionary[CollectorRegistry, AuditMetrics] = WeakKeyDictionary()
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        of = "Datasets and job sets whose counters were"
+        self.audited = Counter("orrery_counters_audited", f"{of} compared", ["kind"], registry=registry)
+        self.corrected = Counter("orrery_counters_corrected", f"{of} wrong", ["kind"], registry=registry)
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry) -> AuditMetrics:
+        """The one of a registry."""
+        found = cls._known.get(registry)
+        if found is None:
+            found = cls._known[registry] = cls(registry)
+        return found
+
+
 class CounterAudit:
     """One replica at a time goes through live datasets and job sets, and those of tasks that ended, once.
 
@@ -61,12 +81,8 @@ class CounterAudit:
         self._most, self._most_of_a_part, self._whole_count_s = most_contents, most_of_a_part, whole_count_s
         #: the large dataset that is counted as a whole next
         self._trying: int | None = None
-        self._audited = Counter(
-            "orrery_counters_audited", "Datasets and job sets whose counters were compared", ["kind"], registry=metrics
-        )
-        self._corrected = Counter(
-            "orrery_counters_corrected", "Datasets and job sets whose counters were wrong", ["kind"], registry=metrics
-        )
+        found = AuditMetrics.of(metrics)
+        self._audited, self._corrected = found.audited, found.corrected
 
     async def audit_datasets(self, work: UnitOfWork) -> bool:
         """Audit one slice of datasets of live tasks: as many as have so many files together."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from services.job_brokerage.store.statistics import QueueStatistics
+from services.job_brokerage.auditing import Auditing
 from services.job_brokerage.waking import QueueWaking
 from services.job_dispatch.lifecycle import event_ranges
 from services.job_dispatch.lifecycle import reports as reporting
@@ -117,11 +117,11 @@ def test_an_inbox_that_lets_duplicates_through_is_found(monkeypatch: pytest.Monk
         await opened(self, **given)
         self.new_events = frozenset(key.event_id for key in given["inbox"])
 
-    async def nobody_audits(self: QueueStatistics, work: Any) -> None:
+    async def nobody_audits(self: Auditing, work: Any) -> None:
         """Audits correct what differs twice: the bug would be mended before anybody looks."""
 
     monkeypatch.setattr(unit_of_work.UnitOfWork, "open", always_new)
-    monkeypatch.setattr(QueueStatistics, "audit", nobody_audits)
+    monkeypatch.setattr(Auditing, "audit", nobody_audits)
     with pytest.raises(InvariantBroken, match="I13 i13_statistics_differ_at_rest"):
         for seed in range(1, 6):
             with suppress(NeverEnded):  # a queue that seems full for ever is another sign of it

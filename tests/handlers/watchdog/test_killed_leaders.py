@@ -34,7 +34,7 @@ from tests.handlers.watchdog.test_analysis_rebrokerage import queue, storage
 from tests.servers import Servers
 
 LONG = timedelta(days=400)
-ENDS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+ENDS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 Plant = Callable[[Stage, asyncpg.Connection], Awaitable[None]]
 
 

@@ -280,8 +280,6 @@ async def _archived_details(
 async def _is_told(connection: asyncpg.Connection, caller: Caller, task_id: int) -> bool:
     """Whether there is or was such a task and the caller may have its details."""
     whose = await store.whose(connection, task_id)
-    if whose is None and (archived := await store_archived.archived_task(connection, task_id)) is not None:
-        whose = archived.whose
     return whose is not None and access.DETAILS.allows(caller, whose)
 
 

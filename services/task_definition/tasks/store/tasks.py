@@ -139,7 +139,7 @@ async def named(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list
 
 
 async def whose(connection: asyncpg.Connection, task_id: int) -> Whose | None:
-    """Tell to whom a task belongs; None: there is none."""
+    """Tell to whom a task belongs, or did when it was archived; None: there is none."""
     row = await SQL.row(connection, "whose_task", task_id=task_id)
     return None if row is None else Whose.of(row["user_name"], row["vo"])
 

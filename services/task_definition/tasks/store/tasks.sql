@@ -24,9 +24,10 @@ UNION ALL SELECT status FROM tasks_archive WHERE task_id = :task_id LIMIT 1;
 SELECT task_id, status, user_name, vo FROM tasks WHERE task_id = ANY(:task_ids::bigint[]);
 
 -- name: whose_task
--- Owner and VO of a task. By primary key.
+-- Owner and VO of a task, also of one that is in the archive alone. By primary keys.
 -- told by: nobody; it decides what is told
-SELECT user_name, vo FROM tasks WHERE task_id = :task_id;
+SELECT user_name, vo FROM tasks WHERE task_id = :task_id
+UNION ALL SELECT user_name, vo FROM tasks_archive WHERE task_id = :task_id LIMIT 1;
 
 -- name: insert_task
 -- A new task with the JSON as it was submitted, unless it is to be the only one of its name and there is one. Without an
