@@ -45,7 +45,7 @@ def test_in_thirty_days_every_task_ends_and_no_table_grows() -> None:
     assert growing(days.sizes, range(10, 20), range(20, 30)) == []
 
 
-@pytest.mark.night  # of few days the chance of what ends when is larger than what a rule leaves
+@pytest.mark.night  # it fails, and why is not understood yet: of a push it would say nothing
 @pytest.mark.timeout(600)
 def test_in_six_days_the_one_rule_that_is_switched_off_is_named() -> None:
     """All others keep what they have: their tables do not grow."""
