@@ -13,7 +13,8 @@ from typing import Any
 import aiohttp
 
 TIMEOUT_S = 30.0
-MOST_CONNECTIONS = 100
+#: pilots have a connection each; below the 1 024 files that a process may have open where nobody says otherwise
+MOST_CONNECTIONS = 900
 PREFIX = "/api/v1/"
 
 
