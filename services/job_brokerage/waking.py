@@ -20,7 +20,7 @@ from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import StatisticsChanged, TasksWoken
 from shared.snapshot import Snapshot
-from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex, owner_name, vo_and_name
+from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex, Waiting, owner_name, vo_and_name
 from shared.waits.replicas import ReplicaNews
 from shared.waits.store import Part, Wake
 from shared.waits.waker import AT_ONCE, SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
@@ -201,7 +201,7 @@ class QueueWaking:
                     break
                 if one.key not in chosen:
                     chosen[one.key] = Wake(one.key, one.wake_nr, ROOM, since, label)
-                    taken[room_of_vo] += one.n_jobs
+                    self._take(one, label, taken, now)
                     given[one.gshare] += one.n_jobs
         return max(most.values()) if n_held else 0.0
 
@@ -217,10 +217,29 @@ class QueueWaking:
             if at is None or now - at > limit or is_seen:
                 index.drop(one.key)
             elif one.woken_for is not None:
-                taken[_room_of(one.woken_for, one.vo)] += one.n_jobs
+                self._take(one, one.woken_for, taken, now)
             else:
                 in_slices += 1
         return taken, in_slices
+
+    def _take(self, one: Waiting, label: str, taken: Counter[str], now: datetime) -> None:
+        """Let the jobs of a woken task take room: at the row that it is woken for, then at others that held it.
+
+        A chunk is spread over all its queues. Whoever were woken for what is left elsewhere would find it taken.
+
+        Example: 250 jobs, rows with room for 40, 40 and 300: the first two are full, the third has 130 left.
+        """
+        world, left = self._snapshot.world, one.n_jobs
+        places = [(name != label, name, held) for held, names in one.causes.queues for name in names]
+        for _, name, held in sorted(places, key=lambda place: place[0]):
+            row = world.columns.row_of_label.get(name)
+            free = 0.0 if row is None else room(world, row, held, now) - taken[_room_of(name, one.vo)]
+            found = max(0, min(left, math.ceil(free)))
+            taken[_room_of(name, one.vo)] += found
+            left -= found
+            if left == 0:
+                return
+        taken[_room_of(label, one.vo)] += left
 
     async def _need(self, index: WaitIndex, work: UnitOfWork, given: Counter[str]) -> Callable[[str], float]:
         """Read how much a share has of what is due to it.

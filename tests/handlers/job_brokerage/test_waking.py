@@ -170,6 +170,21 @@ async def test_no_more_tasks_are_woken_than_the_room_could_take_and_the_most_imp
     assert await hear(database, service, "Q_BETA") == []  # the same room wakes nobody twice
 
 
+@pytest.mark.parametrize(("n_jobs", "n_woken"), [(60, 1), (50, 2), (20, 3)])
+async def test_a_woken_task_takes_the_room_of_all_queues_over_which_its_jobs_are_spread(
+    database: Database, service: Service, n_jobs: int, n_woken: int
+) -> None:
+    tasks = [await wait_in_vain(database, service) for _ in range(4)]
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE waits SET n_jobs = $1, changed_by = pg_current_xact_id()::text::bigint", n_jobs
+        )
+    await fill(database, *QUEUES, n_jobs=FLOOR - 19)  # twenty jobs at each of the three until the cap holds again
+    (event,) = await hear(database, service, *QUEUES)
+    assert event.task_ids == tuple(one.task_id for one in tasks[:n_woken])
+    assert await hear(database, service, *QUEUES) == []
+
+
 async def test_of_ten_thousand_waiting_tasks_room_for_twenty_jobs_wakes_a_handful(
     database: Database, service: Service
 ) -> None:
