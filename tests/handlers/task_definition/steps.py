@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from services.task_definition.tasks.policy.explaining import latest_first
 from shared.db import Database
 from shared.events import Event, TaskRegistered
 from shared.runtime.service import Service
@@ -42,6 +43,15 @@ async def rows_of(database: Database, statement: str, *arguments: Any) -> list[A
 async def value_of(database: Database, statement: str, *arguments: Any) -> Any:
     async with database.read() as connection:
         return await connection.fetchval(statement, *arguments)
+
+
+async def path(database: Database, entity: str, entity_id: int) -> list[tuple[str | None, str]]:
+    """The moves of a task or dataset, the first one first; those of one transaction have the same time."""
+    log = (
+        "SELECT at, from_status, to_status FROM transition_log WHERE entity = $1 AND $2 = ANY(entity_ids || entity_id)"
+    )
+    moves = latest_first([dict(row) for row in await rows_of(database, log, entity, entity_id)])
+    return [(one["from_status"], one["to_status"]) for one in reversed(moves)]
 
 
 async def put(database: Database, task_id: int, status: str, **columns: Any) -> None:

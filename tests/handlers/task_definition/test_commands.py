@@ -17,7 +17,7 @@ from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.commanding import announced, command
 from tests.handlers.task_definition.conftest import client_of
-from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
+from tests.handlers.task_definition.steps import define, end_files, path, put, rows_of, task_row, value_of
 from tests.handlers.task_definition.world import analysis
 from tests.rows import insert
 
@@ -64,12 +64,8 @@ async def test_a_killed_task_is_aborted_when_its_last_job_is_gone_and_counted(
     row = await task_row(database, task_id)
     assert (row["status"], completed.status) == ("aborted", "aborted")
     assert row["end_time"] is not None
-    path = await rows_of(
-        database,
-        "SELECT to_status FROM transition_log WHERE entity = 'task' AND task_id = $1 ORDER BY at, ctid",
-        task_id,
-    )
-    assert [one["to_status"] for one in path][-3:] == ["aborting", "toabort", "aborted"]
+    moves = await path(database, "task", task_id)
+    assert [state for _, state in moves][-3:] == ["aborting", "toabort", "aborted"]
     closed = await rows_of(database, "SELECT type, status FROM task_datasets WHERE task_id = $1", task_id)
     assert {(one["type"], one["status"]) for one in closed} == {
         ("input", "failed"),

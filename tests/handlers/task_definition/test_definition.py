@@ -12,7 +12,7 @@ from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
-from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
+from tests.handlers.task_definition.steps import define, end_files, path, put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import MERGING, an_input, analysis, output, production
 
 NUMBERS = [
@@ -44,8 +44,8 @@ async def test_a_production_task_is_defined_and_waits_for_a_nucleus(
     )
     assert found["output", "OUTPUT0", "mc.simulation"]["status"] == "ready"
     assert found["log", "LOG0", "mc.simulation.log"]["status"] == "ready"
-    log = await rows_of(database, "SELECT to_status FROM transition_log WHERE entity = 'task' ORDER BY at, ctid")
-    assert [one["to_status"] for one in log] == ["registered", "defined", "assigning"]
+    moves = await path(database, "task", task_id)
+    assert [state for _, state in moves] == ["registered", "defined", "assigning"]
     template = await value_of(
         database, "SELECT job_parameters_template FROM job_parameters_templates WHERE task_id = $1", task_id
     )

@@ -13,7 +13,7 @@ from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.grids import a_disk, load_grid, small_grid
 from tests.handlers.task_definition.reading import change, look, master, statuses
-from tests.handlers.task_definition.steps import define, put, rows_of, task_row
+from tests.handlers.task_definition.steps import define, path, put, rows_of, task_row
 from tests.handlers.task_definition.world import analysis, production
 
 TAPE = "ALPHA_DATATAPE"
@@ -28,11 +28,6 @@ async def staging(database: Database, service: Service, producer: httpx.AsyncCli
     await change(database, "UPDATE catalogue.dataset_replicas SET storage = $1 WHERE storage = 'ALPHA_DATADISK'", TAPE)
     task_id, _ = await define(database, service, producer, production("tape", nucleus="ALPHA", inputPreStaging=True))
     return task_id
-
-
-async def path(database: Database, task_id: int) -> list[str]:
-    log = "SELECT to_status FROM transition_log WHERE entity = 'task' AND task_id = $1 ORDER BY at, ctid"
-    return [row["to_status"] for row in await rows_of(database, log, task_id)]
 
 
 async def registered(database: Database, service: Service, task_id: int) -> Sequence[Event]:
@@ -55,7 +50,8 @@ async def test_a_task_waits_as_staging_until_the_catalogue_has_its_input_on_disk
     await look(database)
     assert (await task_row(database, staging))["status"] == "staged"
     assert TaskReady(task_id=staging, nucleus="ALPHA") in await registered(database, service, staging)
-    assert await path(database, staging) == ["registered", "defined", "staging", "staged", "defined", "ready"]
+    wanted = ["registered", "defined", "staging", "staged", "defined", "ready"]
+    assert [state for _, state in await path(database, "task", staging)] == wanted
     assert set((await statuses(database, staging)).values()) == {"ready"}
 
 

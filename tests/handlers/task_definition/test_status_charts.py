@@ -18,7 +18,7 @@ from shared.runtime.service import Service
 from shared.states import DATASET, FILE, Owner
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.reading import change, lfn, look, master, ready_task, statuses
-from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row
+from tests.handlers.task_definition.steps import define, end_files, path, put, rows_of, submit, task_row
 from tests.handlers.task_definition.world import an_input, production
 from tests.rows import change as plant
 
@@ -226,11 +226,7 @@ async def test_an_input_dataset_goes_the_way_of_its_chart(
             task_id,
         )
     )[0]["dataset_id"]  # fmt: skip
-    log = (
-        "SELECT from_status, to_status FROM transition_log WHERE entity = 'dataset' AND entity_id = $1"
-        " AND from_status IS NOT NULL ORDER BY at, ctid"
-    )
-    assert [tuple(row) for row in await rows_of(database, log, dataset_id)] == moves
+    assert [one for one in await path(database, "dataset", dataset_id) if one[0] is not None] == moves
 
 
 #: what the picture of input datasets has
