@@ -21,6 +21,7 @@ from deploy.local.ports import LOOPBACK, free_port
 from shared.auth.addresses import Proxies
 from shared.web.connections import Connections, Pace
 from shared.web.file_limit import raise_file_limit
+from tests.drawn import one_of_two
 from tests.unit.local.slow_callers import ANSWER, BODY, HEADERS, slow_callers
 
 #: as a gateway's, but soon
@@ -106,7 +107,7 @@ async def attacked(tmp_path: Path) -> AsyncIterator[Attacked]:
     await runner.cleanup()
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.9"], SEVERAL], ids=["one address", "several addresses"])
+@pytest.mark.parametrize("addresses", one_of_two("127.0.0.9", " ".join(SEVERAL)))
 @pytest.mark.parametrize(
     ("begin", "more"),
     [(BODY % b"/api/v1/task/submit", b"x"), (BODY % b"/api/v1/pilot/acquire_jobs", b"x"),
@@ -114,9 +115,9 @@ async def attacked(tmp_path: Path) -> AsyncIterator[Attacked]:
     ids=["bodies", "bodies to pilots' paths", "headers", "nothing"],
 )  # fmt: skip
 async def test_slow_requests_cost_the_services_nothing_and_are_cut(
-    attacked: Attacked, addresses: list[str], begin: bytes, more: bytes
+    attacked: Attacked, addresses: str, begin: bytes, more: bytes
 ) -> None:
-    async with slow_callers(attacked.port, addresses, N_SLOW, begin, more) as callers:
+    async with slow_callers(attacked.port, addresses.split(), N_SLOW, begin, more) as callers:
         before = attacked.service.n_asked
         await attacked.others_go_on()
         assert attacked.service.n_asked == before + 3, "the slow ones have reached no service"
