@@ -85,7 +85,7 @@ def show(found: Mapping[str, Any], copies: Sequence[Mapping[str, Any]]) -> None:
     elif not unready:
         console().print(Text("all is as usual", style="bold green"))
     say()
-    runs = [one["service"] for one in found["services"] if one["runs"]]
+    runs = [_with_copies(one) for one in found["services"] if one["runs"]]
     messages, database = found["messages"], found["database"]
     print_facts([
         ("services", f"{len(runs)} run: {', '.join(runs)}" if runs else "none runs"),
@@ -112,6 +112,12 @@ def show(found: Mapping[str, Any], copies: Sequence[Mapping[str, Any]]) -> None:
         if rows:
             say()
             print_table(rows, columns)
+
+
+def _with_copies(service: Mapping[str, Any]) -> str:
+    """A service with how many copies of it take messages. Example: job-dispatch (3 copies)."""
+    n_copies = service.get("n_copies")
+    return f"{service['service']} ({n_copies} copies)" if (n_copies or 0) > 1 else service["service"]
 
 
 def size(n_bytes: int) -> str:

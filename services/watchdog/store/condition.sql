@@ -1,11 +1,16 @@
 -- What operators look at first: who is away, what waits too long, what is slow, what grows.
 
 -- name: leases_by_service
--- Of each service: whether one of its copies holds the leases of its periodic work, and since when none does.
+-- Of each service: whether one of its copies holds the leases of its periodic work, and since when none does; how many
+-- copies take messages. NULL: none of its queues is counted, as it has none, or the bus is within the process.
 -- told by: OPERATORS
-SELECT split_part(name, '.', 1) AS service, count(*) FILTER (WHERE expires_at > orrery_now()) AS n_kept,
-       max(expires_at) AS last_at, (array_agg(holder ORDER BY expires_at DESC))[1] AS holder
-  FROM leases GROUP BY 1 ORDER BY 1;
+SELECT held.*, counted.n_copies
+  FROM (SELECT split_part(name, '.', 1) AS service, count(*) FILTER (WHERE expires_at > orrery_now()) AS n_kept,
+               max(expires_at) AS last_at, (array_agg(holder ORDER BY expires_at DESC))[1] AS holder
+          FROM leases GROUP BY 1) held
+  LEFT JOIN (SELECT split_part(consumer, '.', 1) AS service, max(n_consumers) AS n_copies
+               FROM bus_queues WHERE looked_at > orrery_now() - interval '1 minute' GROUP BY 1) counted USING (service)
+ ORDER BY service;
 
 -- name: messages_waiting
 -- Events that are not published, messages that come again, and those that were put aside.

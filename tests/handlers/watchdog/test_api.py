@@ -109,6 +109,11 @@ async def test_the_condition_names_who_is_away_what_is_stuck_and_what_is_large(
             " VALUES ($1, '', 'h', 1, orrery_now(), orrery_now() + $2::float8 * interval '1 minute')",
             [("watchdog.sweep", 5.0), ("job-dispatch.a", -5.0), ("job-dispatch.b", -9.0)],
         )
+        await connection.executemany(
+            "INSERT INTO bus_queues (consumer, n_waiting, n_consumers, looked_at)"
+            " VALUES ($1, 0, $2, orrery_now() - $3::float8 * interval '1 minute')",
+            [("watchdog.tasks-woken", 2, 0.2), ("watchdog.other", 3, 0.5), ("job-dispatch.jobs-generated", 4, 5.0)],
+        )
         await connection.execute(
             "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
             " VALUES ('LONELY', 'SCORE', 'MC', 'ada', 'activated', 12, 12)"
@@ -120,5 +125,6 @@ async def test_the_condition_names_who_is_away_what_is_stuck_and_what_is_large(
     assert not [what for what in told if what.startswith("watchdog ")]
     assert told["tasks are registered for more than 10 minutes"]["see"] == f"orrery explain task {task}"
     assert told["LONELY has jobs, and no pilot asked there within the last hour"]["n"] == 12
+    assert {one["service"]: one["n_copies"] for one in found["services"]} == {"job-dispatch": None, "watchdog": 3}
     assert found["jobs"] == [{"status": "activated", "n_jobs": 12}]
     assert found["database"]["n_bytes"] > 10**6 and {"jobs", "tasks"} & {one["name"] for one in found["tables"]}
