@@ -50,6 +50,9 @@ def jobs(
     ] = None,
     status: Annotated[str | None, typer.Option("--status", "-s", help="Only jobs in this state.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs at this queue, or QUEUE/TYPE.")] = None,
+    like: Annotated[
+        int | None, typer.Option("--like", metavar="ID", min=1, help="Only jobs that failed of the same as this one.")
+    ] = None,
     limit: Limit = 100,
     only_ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line.")] = False,
     stdout: Annotated[
@@ -67,7 +70,7 @@ def jobs(
     job_ids = read_ids(ids) if ids else None
     rows = []
     for task_id in read_ids([task]) if task else [None]:
-        query = {"task_id": task_id, "status": status, "queue": queue, "limit": limit, "job_ids": job_ids}
+        query = {"task_id": task_id, "status": status, "queue": queue, "like": like, "limit": limit, "job_ids": job_ids}
         rows += rows_of(client.get("job_dispatch", "job/list", **query), "jobs")
     if as_json:
         print_json(rows)
@@ -77,7 +80,7 @@ def jobs(
         print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="queue")
         print_withheld(rows)
     missing = sorted(set(job_ids or ()) - {row.get("job_id") for row in rows})
-    if missing and not (task or status or queue) and len(rows) < limit:
+    if missing and not (task or status or queue or like) and len(rows) < limit:
         raise Refused(f"there is no job {', '.join(map(str, missing))}")
 
 

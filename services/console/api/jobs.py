@@ -53,7 +53,7 @@ async def jobs(visit: Visit) -> Page:
 
 
 def _verb(wanted: Filter) -> str:
-    options = {"task_id": "--task", "status": "--status", "queue": "--queue"}
+    options = {"task_id": "--task", "status": "--status", "queue": "--queue", "like": "--like"}
     given = [f"{options[name]} {value}" for name, value in wanted.asks.items() if name in options]
     return " ".join(["orrery jobs", *given])
 
@@ -64,8 +64,9 @@ async def job(visit: Visit) -> Page:
     found = await visit.api.parts(
         job=_described(visit, job_id),
         explanation=visit.api.get("explain/job", job_id=job_id, queues=0),
+        output=_output(visit, job_id),
     )
-    one = found.data["job"] or {}
+    one, chain = found.data["job"] or {}, (found.data["explanation"] or {}).get("chain") or []
     spec, report = one.get("spec") or {}, one.get("report") or {}
     shown = {
         "job_id": job_id,
@@ -75,7 +76,9 @@ async def job(visit: Visit) -> Page:
         "outputs": _outputs(spec, report),
         "meaning": STATES.get(str(one.get("status")), ""),
         "is_over": one.get("status") in FINAL,
-    }
+        "relatives": (("It follows", [row for row in chain if row["place"] < 0]),
+                      ("It is followed by", [row for row in chain if row["place"] > 0])),
+    }  # fmt: skip
     verb = f"orrery job {job_id}; orrery explain job {job_id}; orrery logs {job_id}"
     return Page("job.html", f"Job {job_id}", verb, found.data, found.away, shown,
                 refresh_s=0 if shown["is_over"] else 15,
@@ -88,6 +91,15 @@ async def _described(visit: Visit, job_id: int) -> dict[str, Any]:
         raise NotThere(f"there is no job {job_id}")
     told: dict[str, Any] = found
     return told
+
+
+async def _output(visit: Visit, job_id: int) -> dict[str, Any] | None:
+    """The end of its output; None where no pilot sent any, or it is not told to this person."""
+    try:
+        found: dict[str, Any] = await visit.api.get("job/get_stdout", job_id=job_id)
+    except Refused:
+        return None
+    return found
 
 
 def _zipped(spec: Mapping[str, Any], **fields: str) -> list[dict[str, str]]:

@@ -86,6 +86,7 @@ JOBS: Mapping[str, Word] = {
     "status": Word("status", "its state", tuple(JOB_STATES)),
     "queue": Word("queue", "where it runs: QUEUE or QUEUE/TYPE"),
     "user": Word("user_name", "whose it is"),
+    "like": Word("like", "failed of the same as this job of the same task", is_number=True),
 }
 
 

@@ -61,6 +61,11 @@ def lines(value: Any) -> str:
     return visible(str(value or "")[:LONG], lines=True)
 
 
+def end(value: Any) -> str:
+    """The end of a text of several lines, for `pre`."""
+    return lines(str(value or "")[-LONG:])
+
+
 def state(value: Any) -> Markup:
     """The word of a state with a sign and a class for its colour. Example: ✓ done."""
     word = str(value or "")
@@ -168,5 +173,5 @@ def pretty(value: Any) -> str:
     return lines(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode())
 
 
-_ALL = (own, short, says, lines, pretty, state, number, size, duration, moment, ago, word, facts)
+_ALL = (own, short, says, lines, end, pretty, state, number, size, duration, moment, ago, word, facts)
 FILTERS = {one.__name__: one for one in _ALL}

@@ -43,6 +43,7 @@ class ListJobs(RequestFields):
     status: Annotated[str, Field(pattern=f"^({'|'.join(MEANINGS)})$")] | None = None
     queue: Text = None
     user_name: Text = None
+    like: MaybeId = None
     before_id: MaybeId = None
     limit: Annotated[int, Page(MOST_ROWS)] = 100
 
@@ -87,17 +88,19 @@ def _add_questions(router: APIRouter, database: Database) -> None:
         status: str | None = None,
         queue: str | None = None,
         user_name: str | None = None,
+        like: str | None = None,
         before_id: str | None = None,
         limit: str | None = None,
         job_ids: Annotated[list[str] | None, Query()] = None,
     ) -> Response:
         """Jobs, the newest first; `before_id` is the last id of the page before. `queue` may be QUEUE/TYPE.
 
-        Of jobs of others the state alone is given, and of a `queue` or `user_name` none of them.
+        `like`: those of its task that failed of the same as this job. Of jobs of others the state alone is given, and
+        of a `queue`, a `user_name` or `like` none of them.
         """
         given = {
-            "task_id": task_id, "status": status, "queue": queue, "user_name": user_name, "before_id": before_id,
-            "limit": limit,
+            "task_id": task_id, "status": status, "queue": queue, "user_name": user_name, "like": like,
+            "before_id": before_id, "limit": limit,
         }  # fmt: skip
         wanted = _filter_of(given, job_ids)
         async with database.read() as connection:
@@ -127,6 +130,7 @@ def _filter_of(given: Mapping[str, str | None], job_ids: list[str] | None) -> Jo
         queue=at or None,
         resource_type=resource_type or None,
         user_name=wanted.user_name,
+        like=wanted.like,
         job_ids=tuple(job_ids_of(job_ids)) if job_ids else None,
         before_id=wanted.before_id,
         limit=wanted.limit,

@@ -25,19 +25,22 @@ SQL = Queries.beside(__file__)
 MOST_METADATA = 5000
 #: jobs that one answer describes, and the length of their texts together; the first one is told, however long it is
 MOST_DESCRIBED, MOST_DESCRIBED_BYTES = 1000, 16 * 2**20
+#: the error of no job, and the task of none
+NO_ERROR: Mapping[str, Any] = dict.fromkeys(("task_id", "error_source", "error_code", "error_kind"))
 #: descriptions that one statement reads: no more than these are read in vain
 READ_TOGETHER = 25
 
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Which jobs to list; None means any."""
+    """Which jobs to list; None means any. `like`: those of its task that failed of the same as this job."""
 
     task_id: int | None = None
     status: str | None = None
     queue: str | None = None
     resource_type: str | None = None
     user_name: str | None = None
+    like: int | None = None
     job_ids: tuple[int, ...] | None = None
     before_id: int | None = None
     limit: int = 100
@@ -45,7 +48,7 @@ class JobFilter:
     @property
     def asks_for_details(self) -> bool:
         """Whether it filters by what the state view hides: it finds only what the caller may read in full."""
-        return self.queue is not None or self.user_name is not None
+        return any(one is not None for one in (self.queue, self.user_name, self.like))
 
 
 class Described(NamedTuple):
@@ -63,14 +66,17 @@ async def job_states(connection: asyncpg.Connection, job_ids: Sequence[int]) -> 
 async def list_jobs(connection: asyncpg.Connection, wanted: JobFilter, caller: Caller) -> list[dict[str, Any]]:
     """Read rows of jobs, the newest first."""
     reach, by_details = Reach.of(caller), wanted.asks_for_details
+    error = NO_ERROR if wanted.like is None else await _error_of(connection, wanted.like, caller)
+    if error is None or (wanted.task_id and error["task_id"] not in (None, wanted.task_id)):
+        return []
     async with connection.transaction(readonly=True):
         # which index fits depends on which filters are given: a plan for all of them would scan the table
         await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
         rows = await SQL.rows(
             connection,
             "list_jobs",
-            task_id=wanted.task_id,
-            status=wanted.status,
+            **{**error, "task_id": error["task_id"] or wanted.task_id},
+            status=wanted.status or (None if wanted.like is None else "failed"),
             queue=wanted.queue,
             no_queue=CO_JUMBO_QUEUE,
             resource_type=wanted.resource_type,
@@ -83,6 +89,14 @@ async def list_jobs(connection: asyncpg.Connection, wanted: JobFilter, caller: C
             **reach._asdict(),
         )
     return [_as_told({**row, "queue": shown_queue(row["queue"])}, caller) for row in rows]
+
+
+async def _error_of(connection: asyncpg.Connection, job_id: int, caller: Caller) -> dict[str, Any] | None:
+    """Read what a job failed of, and of which task it is; None where it did not, or is not the caller's to read."""
+    row = await SQL.row(connection, "error_of_job", job_id=job_id)
+    if row is None or not may_read(caller, dict(row)):
+        return None
+    return {name: row[name] for name in NO_ERROR}
 
 
 async def describe_jobs(connection: asyncpg.Connection, job_ids: Sequence[int], caller: Caller) -> Described:

@@ -16,7 +16,7 @@ SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt
 -- name: list_jobs
 -- The newest jobs under filters that may be NULL, those of the archive included. A filter on what the state view hides
 -- finds only jobs of tasks that the reader may have in full (told_only): of whoever produces nothing those of their own
--- tasks (owner), by jobs_task and jobs_archive_task.
+-- tasks (owner), by jobs_task and jobs_archive_task. An error (its kind of text may not be NULL then) is one of a task.
 -- told by: DETAILS
 WITH found AS (
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
@@ -28,6 +28,9 @@ WITH found AS (
         AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
+        AND (:error_kind::text IS NULL
+             OR (orrery_error_kind(coalesce(error_dialog, '')) = :error_kind
+                 AND (error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)))
         AND (:owner::text IS NULL
              OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
         AND (NOT :told_only::boolean OR (
@@ -44,12 +47,16 @@ WITH found AS (
              SELECT * FROM archived_jobs_of_tasks(
                         ARRAY[:task_id::bigint], CASE WHEN :status::text IS NOT NULL THEN ARRAY[:status::text] END,
                         CASE WHEN :queue::text IS NULL AND :resource_type::text IS NULL
-                                  AND :user_name::text IS NULL THEN :size::int END, :before_id::bigint)
+                                  AND :user_name::text IS NULL AND :error_kind::text IS NULL THEN :size::int END,
+                        :before_id::bigint)
               WHERE :job_ids::bigint[] IS NULL AND :task_id::bigint IS NOT NULL) archived
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
         AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:before_id::bigint IS NULL OR job_id < :before_id)
+        AND (:error_kind::text IS NULL
+             OR (orrery_error_kind(coalesce(error_dialog, '')) = :error_kind
+                 AND (error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)))
         AND (:owner::text IS NULL
              OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
         AND (NOT :told_only::boolean OR (
@@ -79,6 +86,16 @@ SELECT found.*, t.user_name AS owner, t.vo,
   FROM (SELECT * FROM found ORDER BY job_id DESC LIMIT :size::int) found
   LEFT JOIN LATERAL (SELECT user_name, vo FROM tasks WHERE task_id = found.task_id) t ON true
  ORDER BY job_id DESC;
+
+-- name: error_of_job
+-- What a job failed of, live or archived, and whose its task is; its key.
+-- told by: nobody; it decides what is listed
+SELECT j.task_id, j.error_source, j.error_code, orrery_error_kind(coalesce(j.error_dialog, '')) AS error_kind,
+       t.user_name AS owner, t.vo
+  FROM (SELECT task_id, status, error_source, error_code, error_dialog FROM jobs WHERE job_id = :job_id
+        UNION ALL
+        SELECT task_id, status, error_source, error_code, error_dialog FROM archived_jobs(ARRAY[:job_id::bigint])) j
+  JOIN tasks t USING (task_id) WHERE j.status = 'failed' LIMIT 1;
 
 -- name: describe_jobs
 -- What pilots were given of these jobs and what they reported, as long as that is kept, and how long that is; the latest

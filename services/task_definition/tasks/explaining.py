@@ -56,6 +56,8 @@ WITHOUT_COUNTS: dict[str, list[dict[str, Any]]] = {"queues": [], "failures": [],
 #: of a decision that is told in part: words are made of it
 WORDS_ALONE = frozenset({"n_of_queue", "n_may_pass"})
 DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
+#: of a job: steps of its chain each way, jobs of it each way, siblings, and how far their ids may be from its own
+STEPS, CHAIN, SIBLINGS, NEAR = 20, 20, 20, 100
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,7 @@ class Explanation:
             "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
             "time_out": await self._time_out(connection, job),
             "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
+            **(await _relatives(connection, job)),
             "decisions": _unpacked([*unplaceable, *about], asked),
             "history": latest_first(
                 [dict(one) for one in await SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)]
@@ -325,9 +328,25 @@ async def _counted_jobs(
     ruled = await SQL.rows(connection, "retry_decisions_of_task", **key)
     return {
         "queues": [{**row, "queue": shown_queue(row["queue"])} for row in queues],
-        "failures": [dict(row) for row in failures],
+        "failures": [
+            {**row, "queues": [{**one, "queue": shown_queue(one["queue"])} for one in row["queues"]]}
+            for row in failures
+        ],
         "taken_back": [dict(row) for row in taken_back],
         "retry_rules": [dict(row) for row in ruled],
+    }
+
+
+async def _relatives(connection: asyncpg.Connection, job: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Which jobs a job follows and is followed by, and some that were made with it."""
+    job_id, chunk_id = job["job_id"], job["chunk_id"]
+    chain = await SQL.rows(connection, "chain_of_job", job_id=job_id, most_steps=STEPS, at_most=CHAIN)
+    siblings = await SQL.rows(
+        connection, "siblings_of_job", job_id=job_id, chunk_id=chunk_id, near=NEAR, at_most=SIBLINGS
+    )
+    return {
+        "chain": [{**row, "queue": shown_queue(row["queue"])} for row in chain],
+        "siblings": sorted((dict(row) for row in siblings), key=lambda one: one["job_id"]),
     }
 
 

@@ -48,6 +48,14 @@ CREATE TABLE deadline_basis (
     moved_to bigint                            -- jobs up to this id were asked about since; NULL: all were
 );
 
+-- What a text of an error has in common with others of its kind: words with a digit or an inner dot, what stands between
+-- quotation marks, and lists of these are #.
+CREATE FUNCTION orrery_error_kind(dialog text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT regexp_replace(
+               regexp_replace(dialog, '(?<!\w)''[^'']*(''|$)|\S*(\d|\.[^\s;,])[^\s;,]*', '#', 'g'),
+               '#((,| and)? #( more)?)*', '#', 'g')
+$$;
+
 -- Live jobs only; narrow; the one home of a job's status. No foreign key points here.
 CREATE TABLE jobs (
     job_id bigint PRIMARY KEY,                 -- its id

@@ -21,7 +21,7 @@ async def suggested(browser: httpx.AsyncClient, text: str, of: str = "tasks") ->
 @pytest.mark.parametrize(
     ("text", "of", "found"),
     [
-        ("", "jobs", ["task=", "status=", "queue=", "user="]),
+        ("", "jobs", ["task=", "status=", "queue=", "user=", "like="]),
         ("st", "tasks", ["status="]),
         ("vo=atlas us", "tasks", ["vo=atlas user="]),
         ("status=runn", "tasks", ["status=running"]),

@@ -40,6 +40,35 @@ async def test_jobs_are_listed_newest_first_by_filter_and_page(rows: Rows, parts
         assert bad["success"] is False and bad["data"]["problems"][0]["field"] == "status"
 
 
+async def test_jobs_that_failed_of_the_same_as_one_are_listed_to_who_may_read_that(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    await rows.task(2)
+    died = [*await rows.jobs(5, status="failed"), *await rows.jobs(1, task_id=2, status="failed")]
+    (running,) = await rows.jobs(1, status="running")
+    missing = "file {} is missing".format
+    texts = [missing(7), missing(8), "file 9 is broken", missing(6), None, missing(5)]
+    async with rows.database.pool.acquire() as connection:
+        for job_id, dialog in zip(died, texts, strict=True):
+            code, queue = (65 if job_id == died[3] else 64), "Q2" if job_id == died[1] else "Q1"
+            statement = "UPDATE jobs SET error_code = $2, error_dialog = $3, queue = $4 WHERE job_id = $1"
+            await connection.execute(statement, job_id, code, dialog, queue)
+        await connection.execute(f"{ARCHIVE} WHERE job_id = $1", died[0])
+        await connection.execute("DELETE FROM jobs WHERE job_id = $1", died[0])
+
+    async def listed(who: str, **query: object) -> list[int]:
+        async with client(parts, authority, who, "user") as caller:
+            answer = (await caller.get("/api/v1/job/list", params=query)).json()
+            assert answer["success"], answer
+            return [row["job_id"] for row in answer["data"]]
+
+    assert await listed("alice", like=died[0]) == await listed("alice", like=died[1]) == [died[1], died[0]]
+    assert await listed("alice", like=died[0], queue="Q2") == [died[1]]
+    assert [await listed("alice", like=one) for one in died[2:5]] == [[one] for one in died[2:5]]
+    assert await listed("alice", like=died[0], task_id=2) == await listed("alice", like=running) == []
+    assert await listed("bob", like=died[0]) == await listed("alice", like=10**12) == []
+
+
 async def test_a_path_or_method_that_does_not_exist_is_told_in_the_envelope(pilot: httpx.AsyncClient) -> None:
     for status, data, answer in (
         (404, {"StatusCode": 30}, await pilot.post("/api/v1/pilot/nothing")),

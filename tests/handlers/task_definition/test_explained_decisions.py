@@ -192,11 +192,39 @@ async def test_failures_that_differ_only_in_names_and_numbers_are_counted_togeth
     async with database.read() as connection:
         for number, (code, dialog) in enumerate([*DIED, DIED[0]]):
             failed = {"status": "failed", "error_source": "pilot", "error_code": code, "error_dialog": dialog}
+            failed["queue"] = "Q2" if number == len(DIED) else "Q1"
             await (archived_job if number % 2 else job)(connection, task_id, **failed)
     data = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
     found = {(one["error_code"], one["error_dialog"]): (one["n_jobs"], one["n_texts"]) for one in data["failures"]}
     assert found == {DIED[0]: (3, 2), DIED[2]: (2, 2), DIED[4]: (2, 2), DIED[6]: (1, 1), DIED[7]: (1, 1)}
-    assert f"3 jobs failed: pilot 9001, for example: {DIED[0][1]}" in data["text"]
+    most = data["failures"][0]
+    assert (most["n_queues"], most["queues"]) == (2, [{"queue": "Q1", "n_jobs": 2}, {"queue": "Q2", "n_jobs": 1}])
+    assert f"3 jobs failed at Q1 (2), Q2 (1): pilot 9001, for example: {DIED[0][1]}" in data["text"]
+
+
+async def test_a_job_is_told_with_those_it_follows_those_that_follow_it_and_those_made_with_it(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        first = await archived_job(connection, task_id, chunk_id=5, status="failed", queue="Q1")
+        with_it = await archived_job(connection, task_id, chunk_id=5, status="finished")
+        second = await job(connection, task_id, chunk_id=6, status="failed", queue="Q2")
+        beside, alone = [await job(connection, task_id, chunk_id=chunk_id) for chunk_id in (6, 7)]
+        third = await job(connection, task_id, chunk_id=7, status="running")
+        for old, new in ((first, second), (second, third)):
+            await insert(connection, "job_retry_history", {"task_id": task_id, "old_job_id": old, "new_job_id": new})
+    told = {one: (await producer.get(f"/api/v1/explain/job/{one}")).json()["data"] for one in (first, second, third)}
+    chains = {one: [(row["place"], row["job_id"], row["status"]) for row in told[one]["chain"]] for one in told}
+    assert chains == {
+        first: [(1, second, "failed"), (2, third, "running")],
+        second: [(-1, first, "failed"), (1, third, "running")],
+        third: [(-2, first, "failed"), (-1, second, "failed")],
+    }
+    siblings = {one: [row["job_id"] for row in told[one]["siblings"]] for one in told}
+    assert siblings == {first: [with_it], second: [beside], third: [alone]}
+    assert f"follows job {first} (retry, failed at Q1)" in told[second]["text"]
+    assert f"followed by job {third} (retry, running at " in told[second]["text"]
 
 
 async def test_where_a_job_runs_is_told_to_its_owner_and_to_production_alone(

@@ -109,13 +109,18 @@ def test_transitions_of_one_moment_are_told_in_the_order_in_which_one_led_to_the
     assert [one["to_status"] for one in beginning_is_cut] == ["assigning", "defined"]
 
 
-def test_one_failed_job_is_one_job() -> None:
-    failure = {"error_source": "payload", "error_code": 65, "error_dialog": "it died"}
-    failures = [{"n_jobs": n, "n_texts": n_texts, **failure} for n, n_texts in ((1, 1), (2, 1), (7, 3))]
+def test_one_failed_job_is_one_job_and_most_places_are_named() -> None:
+    failure = {"error_source": "payload", "error_code": 65, "error_dialog": "it died", "n_queues": 1}
+    failures = [
+        {"n_jobs": n, "n_texts": n_texts, **failure, "queues": [{"queue": "CERN", "n_jobs": n}]}
+        for n, n_texts in ((1, 1), (2, 1))
+    ]
+    places = [{"queue": "CERN", "n_jobs": 4}, {"queue": "BNL", "n_jobs": 2}]
+    failures.append({"n_jobs": 7, "n_texts": 3, **failure, "n_queues": 3, "queues": places})
     assert failure_lines(failures) == [
-        "1 job failed: payload 65 it died",
-        "2 jobs failed: payload 65 it died",
-        "7 jobs failed: payload 65, for example: it died",
+        "1 job failed at CERN (1): payload 65 it died",
+        "2 jobs failed at CERN (2): payload 65 it died",
+        "7 jobs failed at CERN (4), BNL (2) and 1 more queue: payload 65, for example: it died",
     ]
 
 

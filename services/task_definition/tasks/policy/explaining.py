@@ -191,12 +191,22 @@ def message_lines(messages: Sequence[Facts]) -> list[str]:
 
 
 def failure_lines(failures: Sequence[Facts]) -> list[str]:
-    """Why jobs failed; where their texts differ, one of them is shown as an example."""
+    """Why jobs failed, and at which queues most of them.
+
+    Where their texts differ, one of them is shown as an example.
+    """
     return [
-        f"{one['n_jobs']} job{'s' * (one['n_jobs'] != 1)} failed: {one['error_source'] or 'unknown'} "
+        f"{one['n_jobs']} job{'s' * (one['n_jobs'] != 1)} failed{_places(one)}: {one['error_source'] or 'unknown'} "
         f"{one['error_code'] or ''}{', for example:' * (one['n_texts'] > 1)} {one['error_dialog'] or ''}".rstrip()
         for one in failures
     ]
+
+
+def _places(failure: Facts) -> str:
+    """Where jobs failed, most of them first. Example: at CERN (4), BNL (2) and 3 more queues."""
+    told = ", ".join(f"{one['queue']} ({one['n_jobs']})" for one in failure["queues"])
+    more = failure["n_queues"] - len(failure["queues"])
+    return f" at {told}" + (f" and {more} more queue{'s' * (more != 1)}" if more > 0 else "")
 
 
 def notice_line(one: Facts) -> str:
@@ -285,6 +295,7 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
         lines.append(f"  {job['error_source'] or 'error'} {job['error_code'] or ''}: {job['error_dialog']}")
     if found.get("retry_rule"):
         lines.append(f"  {rule_line(found['retry_rule'], 1)}")
+    lines += [f"  {one}" for one in chain_lines(found.get("chain", ()))]
     for one in found["transfers"]:
         lines.append(
             f"  transfer {one['transfer_id']} ({one['direction']}) from {one['source_storage'] or 'nowhere'} to "
@@ -296,6 +307,18 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
         lines += decision_lines(decision, everything=everything)
     lines += history_lines(found["history"])
     return _text_of(lines)
+
+
+def chain_lines(chain: Sequence[Facts]) -> list[str]:
+    """Which jobs a job follows, and which follow it. Example: follows job 7 (retry, failed at CERN)."""
+    before, after = ([one for one in chain if (one["place"] > 0) is later] for later in (False, True))
+    told = (("follows", before), ("followed by", after))
+    return [f"{words} {', '.join(map(_relative, some))}" for words, some in told if some]
+
+
+def _relative(one: Facts) -> str:
+    state = f"{one['status']} at {one['queue']}" if one["status"] else "its row is gone"
+    return f"job {one['job_id']} ({one['relation_type']}, {state})"
 
 
 #: what is shown of a running job: field of the report -> how it is written

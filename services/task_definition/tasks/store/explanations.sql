@@ -171,27 +171,37 @@ SELECT queue, resource_type, status, count(*) AS n_jobs
  GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;
 
 -- name: failures_of_task
--- What its jobs died of, the most frequent first. Texts that differ only in names, numbers and quotations are of one
--- kind (words with a digit or an inner dot, what stands between quotation marks, lists of these): one text is shown. At
--- most so many are looked at (NULL: all).
+-- What its jobs died of, the most frequent first, and at which queues most of these. Texts that differ only in names,
+-- numbers and quotations are of one kind (orrery_error_kind): one text is shown, and one job. At most so many are looked at
+-- (NULL: all).
 -- told by: DETAILS
-WITH texts AS (
-        SELECT error_source, error_code, error_dialog, count(*) AS n_jobs FROM (
-                (SELECT error_source, error_code, error_dialog FROM jobs
+WITH failed AS (
+        SELECT error_source, error_code, coalesce(error_dialog, '') AS error_dialog, queue, count(*) AS n_jobs,
+               max(job_id) AS job_id
+          FROM (
+                (SELECT job_id, error_source, error_code, error_dialog, queue FROM jobs
                   WHERE task_id = :task_id AND status = 'failed' LIMIT :count_to::int)
                 UNION ALL
-                SELECT error_source, error_code, error_dialog
+                SELECT job_id, error_source, error_code, error_dialog, queue
                   FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], ARRAY['failed'], :count_to::int)) j
-         GROUP BY 1, 2, 3),
+         GROUP BY 1, 2, 3, 4),
+    texts AS (SELECT error_dialog, orrery_error_kind(error_dialog) AS kind
+                FROM (SELECT DISTINCT error_dialog FROM failed) once),
+    told AS (SELECT * FROM failed JOIN texts USING (error_dialog)),
     kinds AS (
-        SELECT error_source, error_code, left(error_dialog, 200) AS error_dialog, n_jobs,
-               regexp_replace(
-                   regexp_replace(error_dialog, '(?<!\w)''[^'']*(''|$)|\S*(\d|\.[^\s;,])[^\s;,]*', '#', 'g'),
-                   '#((,| and)? #( more)?)*', '#', 'g') AS kind
-          FROM texts)
-SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, error_dialog))[1] AS error_dialog,
-       sum(n_jobs)::bigint AS n_jobs, count(*) AS n_texts
-  FROM kinds GROUP BY error_source, error_code, kind ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5;
+        SELECT error_source, error_code, kind, left((array_agg(error_dialog ORDER BY n_jobs DESC, error_dialog))[1], 200)
+               AS error_dialog, sum(n_jobs)::bigint AS n_jobs, count(DISTINCT error_dialog) AS n_texts,
+               count(DISTINCT queue) AS n_queues, max(job_id) AS job_id
+          FROM told GROUP BY error_source, error_code, kind
+         ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5)
+SELECT k.error_source, k.error_code, k.error_dialog, k.n_jobs, k.n_texts, k.n_queues, k.job_id, places.queues
+  FROM kinds k
+ CROSS JOIN LATERAL (
+        SELECT jsonb_agg(jsonb_build_object('queue', queue, 'n_jobs', n_jobs) ORDER BY n_jobs DESC, queue) AS queues
+          FROM (SELECT queue, sum(n_jobs)::bigint AS n_jobs FROM told t
+                 WHERE (t.error_source, t.error_code, t.kind) IS NOT DISTINCT FROM (k.error_source, k.error_code, k.kind)
+                 GROUP BY queue ORDER BY sum(n_jobs) DESC, queue LIMIT 5) most) places
+ ORDER BY k.n_jobs DESC, k.error_source, k.error_code;
 
 -- name: taken_back_of_task
 -- Why the system took jobs back before they ran, the most frequent cause first: their input is made into others. At most so
@@ -240,6 +250,42 @@ SELECT at, from_status, to_status, actor, reason, cause_event_id
         UNION ALL
         SELECT * FROM transition_log WHERE entity = 'job' AND entity_ids @> ARRAY[:job_id::bigint]) logged
  ORDER BY at DESC LIMIT :at_most::int;
+
+-- name: chain_of_job
+-- Jobs that this one follows (place below 0) and that follow it (above 0), by retries and merges, the nearest first; live
+-- and archived. Indexes job_retry_history_pkey, job_retry_history_old.
+-- told by: DETAILS
+WITH RECURSIVE earlier AS (
+        SELECT old_job_id AS job_id, relation_type, -1 AS place FROM job_retry_history WHERE new_job_id = :job_id
+        UNION
+        SELECT h.old_job_id, h.relation_type, e.place - 1
+          FROM earlier e JOIN job_retry_history h ON h.new_job_id = e.job_id WHERE e.place > -:most_steps::int),
+    later AS (
+        SELECT new_job_id AS job_id, relation_type, 1 AS place FROM job_retry_history WHERE old_job_id = :job_id
+        UNION
+        SELECT h.new_job_id, h.relation_type, l.place + 1
+          FROM later l JOIN job_retry_history h ON h.old_job_id = l.job_id WHERE l.place < :most_steps::int),
+    chain AS (
+        (SELECT * FROM earlier ORDER BY place DESC, job_id DESC LIMIT :at_most::int)
+        UNION ALL
+        (SELECT * FROM later ORDER BY place, job_id LIMIT :at_most::int))
+SELECT c.job_id, c.relation_type, c.place, j.status, j.queue, j.attempt_number, j.end_time, j.error_dialog
+  FROM chain c
+  LEFT JOIN LATERAL (
+        SELECT status, queue, attempt_number, end_time, error_dialog FROM jobs WHERE job_id = c.job_id
+        UNION ALL
+        SELECT status, queue, attempt_number, end_time, error_dialog FROM archived_jobs(ARRAY[c.job_id])) j ON true
+ ORDER BY c.place, c.job_id;
+
+-- name: siblings_of_job
+-- Jobs that were made of the same chunk, those with the nearest ids, live and archived: jobs of a chunk are made together.
+-- told by: DETAILS
+SELECT job_id, status FROM (
+        SELECT job_id, status, chunk_id FROM jobs WHERE job_id BETWEEN :job_id - :near::int AND :job_id + :near::int
+        UNION ALL
+        SELECT job_id, status, chunk_id
+          FROM archived_jobs(ARRAY(SELECT generate_series(:job_id - :near::int, :job_id + :near::int)))) j
+ WHERE chunk_id = :chunk_id AND job_id <> :job_id ORDER BY abs(job_id - :job_id) LIMIT :at_most::int;
 
 -- name: ahead_of_job
 -- Activated jobs of the same queue and share that are served first; counting stops at the limit.
