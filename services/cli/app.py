@@ -17,6 +17,7 @@ from typer.main import get_command
 from services.cli import pilots
 from services.cli.commands import (
     accounts,
+    audit,
     bus,
     catalogue,
     config,
@@ -110,6 +111,7 @@ for module in (
     status,
     report,
     retention,
+    audit,
     watchdog,
     catalogue,
     config,

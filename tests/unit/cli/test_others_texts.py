@@ -139,6 +139,11 @@ READS: dict[str, tuple[str, str, Any]] = {
     "config unset": ("a.b", "config/unset", ACCEPTED),
     "status": ("", "condition", CONDITION),
     "retention": ("", "retention", [OF_A_RULE]),
+    "audit": (
+        "",
+        "audit",
+        [dict.fromkeys(("caller", "verb", "target", "outcome", "details"), CANARY) | {"roles": [CANARY]}],
+    ),
     "watchdog list": (
         "",
         "watchdog/list",
