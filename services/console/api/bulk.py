@@ -53,11 +53,11 @@ async def preview(visit: Visit) -> Page:
         "more_jobs": {state for one in hit for state in one["more_jobs"]},
     }
     title = f"{verb}: {len(hit)} {'task' if len(hit) == 1 else 'tasks'}"
-    return Page("bulk.html", title, _verb(verb, [one["task_id"] for one in hit]), data, shown=shown)
+    return Page("bulk.html", title, verb_on(verb, [one["task_id"] for one in hit]), data, shown=shown)
 
 
-def _verb(verb: str, ids: Sequence[int]) -> str:
-    """What the command line does to those that are hit; a list that is cut says so, and never within an id."""
+def verb_on(verb: str, ids: Sequence[int]) -> str:
+    """What the command line does to these; a list that is cut says so, and never within an id."""
     return " ".join(["orrery", verb, *map(str, ids[:NAMED]), *(["..."] if len(ids) > NAMED else [])])
 
 
@@ -110,7 +110,7 @@ async def before_kill(visit: Visit) -> Page:
     data = {"hit": hit, "not_hit": ended, "not_there": [one for one in ids if one not in known]}
     shown = {"ids": ",".join(str(one["job_id"]) for one in hit)}
     title = f"Kill {len(hit)} {'job' if len(hit) == 1 else 'jobs'}"
-    return Page("kills.html", title, _verb("kill-job", [one["job_id"] for one in hit]), data, shown=shown)
+    return Page("kills.html", title, verb_on("kill-job", [one["job_id"] for one in hit]), data, shown=shown)
 
 
 async def kill(visit: Visit, fields: Mapping[str, str]) -> Done:

@@ -131,24 +131,31 @@ async def test_a_queue_is_cordoned_with_a_reason(browser: httpx.AsyncClient, api
     assert api.bodies("grid/cordon") == [{"queue": name, "reason": "disk is broken"}]
 
 
-async def test_parked_messages_are_replayed_one_by_one_or_all_of_a_kind(
+async def test_parked_messages_are_replayed_and_dropped_after_a_page_said_which(
     browser: httpx.AsyncClient, api: StubbedApi
 ) -> None:
     row = RECORDED["bus/parked"]["data"][0]
-    rows = [{**row, "parked_id": n, "consumer": "x" if n == 3 else "y"} for n in (1, 2, 3)]
+    rows = [{**row, "parked_id": n, "consumer": "x" if n == 3 else "y", "reason": f"reason {n}"} for n in (1, 2, 3)]
     api.says("bus/parked", rows)
     api.says("bus/replay", {"replayed": [1, 2], "not_replayed": []})
-    token = Page((await browser.get("/console/system/parked")).text).form_to("/console/sign-out")
-    await browser.post("/console/system/replay", data={**token, "parked_id": "3"})
-    kind = {"consumer": "y", "routing_key": row["routing_key"]}
-    done = await browser.post("/console/system/replay", data={**token, **kind})
-    assert api.bodies("bus/replay") == [{"parked_ids": [3]}, {"parked_ids": [1, 2]}]
+    links = Page((await browser.get("/console/system/parked")).text).links
+    (of_y,) = [one for one in links if "consumer=y" in one]
+    page = Page((await browser.get(of_y)).text)
+    assert "2 messages put aside" in page.text and "orrery bus replay 1 2" in page.text
+    assert "reason 1" in page.text and "reason 2" in page.text and "reason 3" not in page.text
+    assert api.bodies("bus/replay") == []
+    done = await browser.post("/console/system/replay", data=page.form_to("/console/system/replay"))
+    assert api.bodies("bus/replay") == [{"parked_ids": [1, 2]}]
     assert done.headers["location"] == "/console/system/parked"
-    api.says("bus/drop", {"dropped": [1], "not_dropped": []})
-    await browser.post("/console/system/drop", data={**token, "parked_id": "1"})
+    api.says("bus/drop", {"dropped": [3], "not_dropped": []})
+    (single,) = [one for one in links if one.endswith("parked_id=3")]
+    fields = Page((await browser.get(single)).text).form_to("/console/system/drop")
+    await browser.post("/console/system/drop", data=fields)
     assert api.bodies("bus/drop") == []
-    await browser.post("/console/system/drop", data={**token, "parked_id": "1", "reason": "of an old version"})
-    assert api.bodies("bus/drop") == [{"parked_ids": [1], "reason": "of an old version"}]
+    await browser.post("/console/system/drop", data={**fields, "reason": "of an old version"})
+    assert api.bodies("bus/drop") == [{"parked_ids": [3], "reason": "of an old version"}]
+    assert (await browser.get("/console/system/parked/chosen?parked_id=4")).status_code == 404
+    assert (await browser.get("/console/system/parked/chosen")).status_code == 404
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"&".join(b"a=1" for _ in range(300)), b"form=" + b"x" * 30_000])

@@ -230,7 +230,9 @@ def test_failures_of_a_task_are_retried(stage: Stage, failed: int, operator: Pag
 def test_a_message_that_was_put_aside_is_sent_again(stage: Stage, parked: int, operator: Page) -> None:
     operator.get_by_role("link", name="1 messages").click()
     expect(operator.get_by_role("article")).to_contain_text("the disk was full")
-    operator.get_by_role("button", name="Replay", exact=True).click()
+    operator.get_by_role("link", name="Replay or drop").click()
+    expect(operator.get_by_role("region", name="Chosen messages")).to_contain_text("the disk was full")
+    operator.get_by_role("button", name="Replay 1 message").click()
     expect(operator.get_by_role("status")).to_contain_text("1 of 1 sent again")
     expect(operator.get_by_role("main")).to_contain_text("nothing is parked")
 
