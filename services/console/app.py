@@ -26,6 +26,7 @@ from services.console.api import (
     suggestions,
     system,
     task,
+    task_queues,
     tasks,
     what_if,
 )
@@ -55,6 +56,7 @@ SUBJECTS = (
     jobs,
     queues,
     shares,
+    task_queues,
     sites,
     suggestions,
     system,

@@ -14,6 +14,7 @@
 `queues`       queues, one queue, and its cordon
 `sites`        sites, and one site with its queues
 `shares`       the tree of shares, and one of them
+`task_queues`  task queues by priority, with every term
 `live`         hints for open pages, as an event stream
 `system`       services, messages that were put aside, invariants, who did what
 `parameters`   runtime parameters, and the form that sets one
