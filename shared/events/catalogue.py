@@ -85,7 +85,7 @@ def contract_rows() -> list[dict[str, Any]]:
             "producers": list(entry.producers),
             "consumers": list(entry.consumers),
             "listeners": list(entry.listeners),
-            "meaning": (entry.event.__doc__ or "").strip().split("\n")[0],
+            "meaning": (entry.event.__doc__ or "").strip().split("\n")[0].replace("``", ""),
         }
         for entry in ENTRIES
     ]

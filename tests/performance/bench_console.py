@@ -63,9 +63,15 @@ SHOWN = 1
 BUILDS = (build_task_definition, build_job_dispatch, build_job_brokerage, build_share_correction, build_watchdog)
 _JOBS = (
     "INSERT INTO jobs (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status,"
-    "                  queue, resource_type, gshare, user_name, prod_source_label, job_type, deadline_at)"
-    " SELECT n, $2, 1, 1, 100, 1, 1, (ARRAY['activated', 'running', 'holding'])[1 + n % 3], 'Q' || n % 500, 'SCORE',"
-    "        'MC', 'alice', 'managed', 'normal', 'infinity' FROM generate_series(1, $1::bigint) n"
+    "                  queue, resource_type, gshare, user_name, prod_source_label, job_type, deadline_at, error_source,"
+    "                  error_code, error_dialog)"
+    " SELECT n, $2, 1, 1, 100, 1, 1, (ARRAY['activated', 'running', 'holding', 'failed'])[1 + n % 4], 'Q' || n % 499,"
+    "        'SCORE', 'MC', 'alice', 'managed', 'normal', 'infinity', f.source, 1000 + f.nth % 5,"
+    "        format('%s of file %s, data.%s.root: %s', f.what, n, n * 7, repeat('it says more; ', f.nth::int))"
+    "   FROM generate_series(1, $1::bigint) n"
+    "   LEFT JOIN (VALUES (0, 'pilot', 'stage-in'), (1, 'pilot', 'stage-out'), (2, 'payload', 'the end'),"
+    "              (3, 'payload', 'an error'), (4, 'brokerage', 'loss')) f (nth, source, what)"
+    "     ON n % 4 = 3 AND f.nth = n / 4 % 5"
 )
 #: tasks of half a year, of which some wait, some have failed lately, and their datasets
 _AGES = (
@@ -101,15 +107,18 @@ _LOADS = (
 EXAMPLE_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid"
 N_SITES = sized(500, 50)
 PAGES = ("", "search?q=1", "search?q=Q77", "search?q=user.bench.77*", "search?q=ch.123456", "search?q=nothing",
+        "search?q=user", "search?q=bench", "search?q=bench*user", "tasks?q=name%3Dbench",
         "suggestions?of=jobs&q=queue%3DQ7", "tasks", "tasks?q=status%3Drunning", "tasks?q=user%3D%22owner+of+many%22",
         "tasks?q=status%3Drunning+user%3D%22owner+of+few%22", "tasks?q=name%3Dnothing", "tasks?q=name%3Dbench.77*",
         f"tasks/commands?command=kill&shown=1,{','.join(map(str, range(2, 101)))}&all=yes",
         f"tasks/{SHOWN}", f"tasks/{SHOWN}/why", f"tasks/{SHOWN}/why?check=memory_too_large", f"tasks/{SHOWN}/decisions",
         f"tasks/{SHOWN}/decisions?first={{first}}&second={{second}}", f"tasks/{SHOWN}/timeline",
         f"tasks/{SHOWN}/what-if", f"tasks/{SHOWN}/what-if?ram_count=1000", f"tasks/{SHOWN}/commands/kill",
-        f"jobs?q=task%3D{SHOWN}", "jobs", "jobs/1", "jobs/1/kill", "jobs/kills?job=1&job=2",
+        f"jobs?q=task%3D{SHOWN}", "jobs?q=like%3D7", "jobs?q=like%3D7+queue%3DQ7", "jobs", "jobs/1", "jobs/7",
+        "jobs/1/kill", "jobs/kills?job=1&job=2",
         "queues", "queues?order=running", "queues?q=77", "queues/Q77", "sites", "sites/S7", "shares", "shares/MC",
-        "system", "system/parked", "system/parameters", "system/limits", "system/audit")  # fmt: skip
+        "task-queues", "system", "system/parked", "system/parked/chosen?parked_id=1", "system/parameters",
+        "system/limits", "system/audit")  # fmt: skip
 
 
 async def fill(url: str) -> list[int]:

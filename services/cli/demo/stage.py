@@ -81,4 +81,4 @@ def addresses_of(system: Any) -> Addresses:
     """Where its services are."""
     urls = {name.replace("-", "_"): tuple(found) for name, found in system.urls.items()}
     key = system.environment.get("ORRERY_TOKEN_KEY_FILE")
-    return Addresses(urls, Path(key) if key else None, Path(system.directory) / "run.json")
+    return Addresses(urls, Path(key) if key else None, Path(system.directory) / "run.json", gateway=system.gateway)

@@ -40,8 +40,10 @@ PAGES = {
     "/console/sites/ALPHA": "queued 21 jobs",
     "/console/shares": "Each below its parent",
     "/console/shares/prod": "Its correction over a day",
+    "/console/task-queues": "the highest priority first",
     "/console/system": "The largest tables",
     "/console/system/parked": "could not be handled",
+    "/console/system/parked/chosen?parked_id=3": "A replay sends each to its consumer alone",
     "/console/system/check": "invariant",
     "/console/system/parameters": "Those that were set",
     "/console/system/parameters/change?name=jobbroker.MAX_CANDIDATES&value=2": "queues that a chunk is offered to",
@@ -62,7 +64,7 @@ async def test_a_page_shows_what_it_is_for_and_names_the_verb_that_prints_the_sa
     page = Page(answer.text)
     assert answer.status_code == 200 and PAGES[path] in page.text
     assert answer.headers["content-security-policy"] == POLICY and answer.headers["cache-control"] == "no-store"
-    assert path == "/console/system/audit" or "The same on the command line: orrery " in page.text
+    assert "The same on the command line: orrery " in page.text
     assert page.tags.count("h1") == 1 and page.tags.count("main") == 1
     assert re.search(r"As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", page.text)
 
@@ -417,6 +419,48 @@ async def test_free_space_is_a_size(browser: httpx.AsyncClient, api: StubbedApi)
     api.says("grid/sites", [{**one, "space_free_gb": 17_860_000.0} for one in sites])
     for path in ("/console/sites", f"/console/sites/{sites[0]['site']}"):
         assert "17.9 PB" in Page((await browser.get(path)).text).text
+
+
+async def test_a_job_shows_its_chain_those_made_with_it_and_the_end_of_its_output(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    page = Page((await browser.get("/console/jobs/7")).text)
+    assert "The end of its output" not in page.text and "It follows" not in page.text
+    row = {"relation_type": "retry", "status": "failed", "queue": "AGLT2", "attempt_number": 1, "end_time": None}
+    chain = [{**row, "job_id": 5, "place": -1, "error_dialog": "it died"},
+             {**row, "job_id": 9, "place": 1, "status": None, "error_dialog": None}]  # fmt: skip
+    explained = RECORDED["explain/job"]["data"]
+    api.says("explain/job", {**explained, "chain": chain, "siblings": [{"job_id": 8, "status": "running"}]})
+    output = {"job_id": 7, "stdout": "x" * 30_000 + "the last line", "reported_at": "2026-11-27T10:00:00+00:00"}
+    api.says("job/get_stdout", output)
+    answer = await browser.get("/console/jobs/7")
+    page = Page(answer.text)
+    assert "It follows" in page.text and "it died" in page.text and "its row is gone" in page.text
+    assert {"/console/jobs/5", "/console/jobs/9", "/console/jobs/8"} <= set(page.links)
+    assert "the last line" in page.text and len(answer.text) < 60_000
+
+
+async def test_errors_of_a_task_lead_to_the_jobs_that_they_count(browser: httpx.AsyncClient, api: StubbedApi) -> None:
+    page = Page((await browser.get("/console/tasks/7")).text)
+    (most, *_) = RECORDED["explain/task"]["data"]["failures"]
+    of_all, at_one = f"/console/jobs?q=like%3D{most['job_id']}", f"like%3D{most['job_id']}%20queue%3DAGLT2"
+    assert of_all in page.links and f"/console/jobs?q={at_one}" in page.links
+    answer = await browser.get(f"/console/jobs?q={at_one}")
+    assert api.queries("job/list")[-1]["like"] == [str(most["job_id"])]
+    assert f"orrery jobs --like {most['job_id']} --queue AGLT2" in Page(answer.text).text
+
+
+async def test_home_names_the_copies_of_each_service_and_what_waits_on_the_bus(
+    browser: httpx.AsyncClient, api: StubbedApi
+) -> None:
+    condition = RECORDED["condition"]["data"]
+    services = [{**one, "n_copies": 3, "runs": one["service"] != "watchdog"} for one in condition["services"]]
+    waits = {"n_waiting": 7, "waiting_since": "2026-11-27T10:00:00+00:00"}
+    queues = [{**one, **(waits if place == 0 else {})} for place, one in enumerate(condition["queues_of_bus"])]
+    api.says("condition", {**condition, "services": services, "queues_of_bus": queues})
+    text = Page((await browser.get("/console/")).text).text
+    assert "✓ job-dispatch 3 copies" in text and "✗ watchdog does not run" in text
+    assert f"7 messages wait in 1 of {len(queues)} queues" in text
 
 
 async def test_a_check_with_many_queues_shows_the_nearest_and_leads_to_more_of_them(
