@@ -5,7 +5,7 @@ task.released, task.completed (exhausted), task.command_requested, task.order_re
 the reconciling sweep, again the events of rows whose event seems to be lost (`sweeping`). Owns: pending -> what it came
 from | exhausted and throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many;
 `frozen_time`, `throttled_time`, `num_throttled`; the tables watch_runs, sweep_marks, timeout_rules, task_deadlines,
-empty_queues, preassigned_tasks and retention_*.
+overloads, empty_queues, preassigned_tasks, passed_over and retention_*.
 
 =============  ====================================================================================================
 `acting`       actions: name, period and work of each; what it found and did

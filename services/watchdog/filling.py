@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -26,14 +26,16 @@ from shared.snapshot import KnownGrid
 QUEUES_AT_ONCE, SLICE = 20, 200
 #: before the most urgent task
 _BEFORE_ALL = (LARGEST_INT4, 0)
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class _Round:
-    """Where a turn is: of which turn, after which priority and task."""
+    """Where a turn is: of which turn, after which priority and task, and to which queues tasks are sent."""
 
     turn: datetime | None = None
     after: tuple[int, int] = _BEFORE_ALL
+    queues: tuple[str, ...] = ()
 
 
 @dataclass
@@ -50,21 +52,22 @@ class _Place:
     most_tasks: int
     n_sent: dict[str, int]
 
-    def takes(self, grid: Grid, task: Mapping[str, Any]) -> bool:
-        """Tell whether a task can be sent there: room, input and all that brokerage asks."""
-        return (
-            self.n_sent.get(task["resource_type"] or "", 0) < self.most_tasks
-            and task["files_ready"] >= self.files_ready
-            and not self.disks.isdisjoint(task["storages"])
-            and policy.takes(self.queue, grid, task)
-        )
+    def misses(self, grid: Grid, task: Mapping[str, Any]) -> policy.Miss | None:
+        """Tell why a task cannot be sent there: input, what brokerage asks, room; None where it can."""
+        if task["files_ready"] < self.files_ready:
+            return policy.Miss.FILES
+        if self.disks.isdisjoint(task["storages"]):
+            return policy.Miss.INPUT
+        missed = policy.misses(self.queue, grid, task)
+        has_room = self.n_sent.get(task["resource_type"] or "", 0) < self.most_tasks
+        return missed if missed is not None or has_room else policy.Miss.ROOM
 
 
 class Filling:
     """Fill empty queues; nothing is read while no task may be sent to one.
 
     What it remembers is where its round is: in each turn all tasks that may go anywhere are looked at, a slice at a
-    time, as long as there are empty queues.
+    time, for the empty queues for which that is longest ago.
     """
 
     def __init__(self, parameters: Parameters, grid: KnownGrid) -> None:
@@ -83,12 +86,11 @@ class Filling:
         rows = await SQL.rows(work.connection, "use_of_production")
         use = {row["queue"]: policy.QueueUse(*tuple(row)[1:]) for row in rows}
         n_released = await self._release(work, grid, use, limits)
-        after = self._round.after if self._round.turn == last.at else _BEFORE_ALL
+        at = self._round if self._round.turn == last.at else _Round(last.at)
         n_sent, goes_on = 0, None
         if limits.max_tasks > 0:
-            n_sent, goes_on = await self._fill(work, grid, use, limits, after)
-        found = _Round() if goes_on is None else _Round(last.at, goes_on)
-        work.after_commit(partial(self._go_on, found))
+            n_sent, goes_on = await self._fill(work, grid, use, limits, at)
+        work.after_commit(partial(self._go_on, goes_on or _Round()))
         if goes_on is not None:
             await store.give_back_turn(work.connection, "queue_filler", last.at)
         return Looked(goes_on is not None, n_released + n_sent, n_released + n_sent)
@@ -127,43 +129,60 @@ class Filling:
         grid: Grid,
         use: Mapping[str, policy.QueueUse],
         limits: policy.FillLimits,
-        after: tuple[int, int],
-    ) -> tuple[int, tuple[int, int] | None]:
+        at: _Round,
+    ) -> tuple[int, _Round | None]:
         """Send the next tasks to queues that have been empty for long enough; how many, and where the round goes on."""
-        places = await self._places(work, grid, use, limits)
+        places = await self._places(work, grid, use, limits, at)
         if not places:
             return 0, None
         rows = await SQL.rows(
             work.connection, "fillable_tasks", label=policy.LABEL, files_remaining=limits.files_remaining,
-            priority=after[0], after_id=after[1], most=SLICE,
+            priority=at.after[0], after_id=at.after[1], most=SLICE,
         )  # fmt: skip
         sent: dict[str, list[tuple[int, str]]] = {}
-        for row in rows:
-            task = dict(row)
-            place = None if task["was_sent"] else next((one for one in places if one.takes(grid, task)), None)
-            if place is not None:
-                name, kind = place.queue.name, task["resource_type"] or ""
-                place.n_sent[kind] = place.n_sent.get(kind, 0) + 1
-                sent.setdefault(name, []).append((task["task_id"], kind))
-                self._ask(work, task["task_id"], name, "", policy.told(name, place.since))
+        missed: dict[int, str] = {}
+        for task in map(dict, rows):
+            place, miss = _chosen(places, grid, task)
+            if place is None:
+                missed[task["task_id"]] = miss.told
+                continue
+            name, kind = place.queue.name, task["resource_type"] or ""
+            place.n_sent[kind] = place.n_sent.get(kind, 0) + 1
+            sent.setdefault(name, []).append((task["task_id"], kind))
+            self._ask(work, task["task_id"], name, "", policy.told(name, place.since))
         for name, tasks in sent.items():
             await SQL.run(
                 work.connection, "note_sent", queue=name, task_ids=[task_id for task_id, _ in tasks],
                 resource_types=[kind for _, kind in tasks],
             )  # fmt: skip
-        more = (rows[-1]["current_priority"], rows[-1]["task_id"]) if len(rows) >= SLICE else None
-        return sum(map(len, sent.values())), more
+        chosen = [task_id for tasks in sent.values() for task_id, _ in tasks]
+        await store.note_passed_over(work.connection, "queue_filler", missed, chosen)
+        names = tuple(place.queue.name for place in places)
+        if len(rows) >= SLICE:
+            return len(chosen), _Round(at.turn, (rows[-1]["current_priority"], rows[-1]["task_id"]), names)
+        await SQL.run(work.connection, "note_tried", queues=names)
+        return len(chosen), None
 
     async def _places(
-        self, work: UnitOfWork, grid: Grid, use: Mapping[str, policy.QueueUse], limits: policy.FillLimits
+        self,
+        work: UnitOfWork,
+        grid: Grid,
+        use: Mapping[str, policy.QueueUse],
+        limits: policy.FillLimits,
+        at: _Round,
     ) -> list[_Place]:
-        """Find queues that have been empty for long enough, those that have been so for longest first."""
+        """Find queues that have been empty for long enough, those that have been so for longest first.
+
+        In the first slice of a round those for which tasks were looked at longest ago, and then the same.
+        """
         nothing = policy.QueueUse()
         empty = [name for name, one in grid.queues.items() if policy.is_empty(one, use.get(name, nothing), work.now)]
         rows = await SQL.rows(work.connection, "note_empty", queues=sorted(empty))
-        ripe = sorted((row["empty_since"], row["queue"]) for row in rows
-                      if policy.is_ripe(row["empty_since"], use.get(row["queue"], nothing), work.now))  # fmt: skip
-        ripe = ripe[:QUEUES_AT_ONCE]
+        found = [row for row in rows if policy.is_ripe(row["empty_since"], use.get(row["queue"], nothing), work.now)]
+        if at.queues:
+            found = [row for row in found if row["queue"] in at.queues]
+        found.sort(key=lambda row: (row["tried_at"] or _NEVER, row["empty_since"], row["queue"]))
+        ripe = sorted((row["empty_since"], row["queue"]) for row in found[:QUEUES_AT_ONCE])
         counts: dict[str, dict[str, int]] = {}
         for row in await SQL.rows(work.connection, "sent_to_queues", queues=[name for _, name in ripe]):
             counts.setdefault(row["queue"], {})[row["resource_type"]] = row["n_tasks"]
@@ -171,6 +190,17 @@ class Filling:
 
     def _ask(self, work: UnitOfWork, task_id: int, site: str, was: str, reason: str) -> None:
         work.emit(TaskSiteRequested(task_id=task_id, site=site, was=was, reason=reason, requested_by=REQUESTED_BY))
+
+
+def _chosen(places: Sequence[_Place], grid: Grid, task: Mapping[str, Any]) -> tuple[_Place | None, policy.Miss]:
+    """The first place that takes a task; None: why the nearest one does not."""
+    nearest = policy.Miss.LET_GO
+    for place in () if task["was_sent"] else places:
+        miss = place.misses(grid, task)
+        if miss is None:
+            return place, nearest
+        nearest = max(nearest, miss)
+    return None, nearest
 
 
 def _place(grid: Grid, name: str, since: datetime, limits: policy.FillLimits, n_sent: dict[str, int]) -> _Place:

@@ -104,17 +104,23 @@ class Withholding:
         tasks = await store.SQL.rows(
             work.connection, "withholdable_tasks", gshare=gshare, label=policy.LABEL, priority=limits.priority,
             io_intensity=limits.io_intensity_kb_s, after_priority=after[0], after_id=after[1], most=most,
+            closed=sorted(closed),
         )  # fmt: skip
         if not tasks:
             return _Looked()
-        is_closed = {one: policy.names_closed_queues(grid, busy, one) for one in {row["site"] for row in tasks} if one}
+        names_closed = {
+            one: policy.names_closed_queues(grid, busy, one) for one in {row["site"] for row in tasks} if one
+        }
+        named = [row["task_id"] for row in tasks if names_closed.get(row["site"])]
+        chosen = sorted({*named, *(row["task_id"] for row in tasks if row["is_closed"])})
+        others = [row["task_id"] for row in tasks if row["task_id"] not in chosen]
         reason = policy.told(limits, least)
         await work.because(reason)
         n_withheld = await store.SQL.run(
-            work.connection, "withhold_tasks", task_ids=[row["task_id"] for row in tasks], closed=sorted(closed),
-            named=[row["task_id"] for row in tasks if is_closed.get(row["site"])], minutes=policy.WITHHELD_MIN,
+            work.connection, "withhold_tasks", task_ids=chosen, named=named, minutes=policy.WITHHELD_MIN,
             reason=reason, reason_of_named=policy.told_of_named(least), allowed=store.THROTTLEABLE,
         )  # fmt: skip
+        await store.note_passed_over(work.connection, "withheld", dict.fromkeys(others, policy.NOT_WITHHELD), chosen)
         return _Looked((tasks[-1]["priority"], tasks[-1]["task_id"]), len(tasks), n_withheld)
 
 

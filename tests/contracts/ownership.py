@@ -145,6 +145,7 @@ TABLES: Mapping[str, Table] = {
     "jumbo_reasons": _whole(JW),
     "empty_queues": _whole(WD),
     "preassigned_tasks": _whole(WD),
+    "passed_over": _whole(WD),
     "task_deadlines": Table(inserts=_only(TD), others=_only(TD, WD), deletes=_only(WD)),
     "input_readings": _dropped(TD),
     "dataset_readings": _dropped(TD),

@@ -80,6 +80,7 @@ class Asked:
 _LISTS = {
     "notices": "notices_of_task",
     "orders": "orders_of_task",
+    "passed_over": "passed_over_of_task",
     "stage_ins": "stage_ins_of_task",
     "chunks": "open_chunks",
     "messages": "messages_of_task",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import IntEnum
 from typing import Any
 
 from shared.brokerage.software import Lack, lack_of, software_of_task
@@ -95,22 +96,55 @@ def why_busy(queue: Queue | None, use: QueueUse) -> str | None:
     return f"{use.n_waiting} jobs wait at the queue, more than {most:g}" if use.n_waiting > most else None
 
 
-def takes(queue: Queue, grid: Grid, task: Mapping[str, Any]) -> bool:
-    """Whether a queue would run jobs of a task, as brokerage asks: cores, memory, software, zero share."""
+class Miss(IntEnum):
+    """Why a task is not sent to an empty queue: the last of these is nearest to being sent."""
+
+    LET_GO = 0
+    FILES = 1
+    INPUT = 2
+    CORES = 3
+    MEMORY = 4
+    SOFTWARE = 5
+    ZERO_SHARE = 6
+    ROOM = 7
+
+    @property
+    def told(self) -> str:
+        """For people; without names of queues and numbers, which change at each look."""
+        return _TOLD[self]
+
+
+_NOT_TAKEN = "no nearly empty queue that reads its input takes it"
+_TOLD = {
+    Miss.LET_GO: f"a queue filled up, or it made no jobs there, in the last {LEFT_ALONE_H} h",
+    Miss.FILES: "too few of its files may be used now (MIN_FILES_READY) or are left (MIN_FILES_REMAINING)",
+    Miss.INPUT: "no nearly empty queue reads a storage that has its input",
+    Miss.CORES: f"{_NOT_TAKEN}: it needs another number of cores",
+    Miss.MEMORY: f"{_NOT_TAKEN}: it needs more memory",
+    Miss.SOFTWARE: f"{_NOT_TAKEN}: its software is not there",
+    Miss.ZERO_SHARE: f"{_NOT_TAKEN}: the share of its kind of work there is 0",
+    Miss.ROOM: "the nearly empty queues that would take it have enough tasks (MAX_PREASSIGNED_TASKS)",
+}
+
+
+def misses(queue: Queue, grid: Grid, task: Mapping[str, Any]) -> Miss | None:
+    """Why a queue would not run jobs of a task, as brokerage asks; None where it would."""
     cores = task["core_count"] or 1
     if not queue.is_unified and (queue.core_count > 1) != (cores > 1):
-        return False
+        return Miss.CORES
     per_core = str(task["ram_unit"] or "").startswith("MBPerCore")
     ram_mb = (task["base_ram_count"] or 0) + (task["ram_count"] or 0) * (queue.core_count if per_core else 1)
     if queue.max_rss_mb and 0.95 * ram_mb >= queue.max_rss_mb:
-        return False
+        return Miss.MEMORY
     try:
         needs = software_of_task(task, rules_of(task["split_rule"]))
     except InvalidArchitecture:
-        return False
+        return Miss.SOFTWARE
     work = work_of(task["processing_type"] or "", task["working_group"] or "", task["gshare"] or "",
                    task["current_priority"])  # fmt: skip
-    return lack_of(queue, grid.software, needs) is Lack.NOTHING and policy_of(queue).turns_away(work) == 0
+    if lack_of(queue, grid.software, needs) is not Lack.NOTHING:
+        return Miss.SOFTWARE
+    return None if policy_of(queue).turns_away(work) == 0 else Miss.ZERO_SHARE
 
 
 def runs_own_containers(queue: Queue, grid: Grid) -> bool:

@@ -124,8 +124,8 @@ RULES: tuple[Rule, ...] = (
         keeps="tasks with a child, whose output a task reads that has not ended, or whose input one leaves out; what"
               " other rules keep",
         more_tables=("task_datasets", "task_files", "task_parameters", "job_parameters_templates", "output_templates",
-                     "builds", "raised_memory", "generation_decisions", "event_ranges", "hpo_searches", "hpo_points",
-                     "archive_days_of_tasks"),
+                     "builds", "raised_memory", "passed_over", "generation_decisions", "event_ranges", "hpo_searches",
+                     "hpo_points", "archive_days_of_tasks"),
         puts_off=(*_WITH_JOBS, "tasks_with_rows", "tasks_under_way", "tasks_with_children", "tasks_read_by_others",
                   "tasks_skipped_by_others", "tasks_with_used_up_files"),
         as_long_as=("transition_log", "jobs_archive", "chunks", "job_retry_history", "generation_history",

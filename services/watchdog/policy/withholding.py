@@ -20,6 +20,8 @@ COMPONENT = "task_withholder"
 LEAST_IO_INTENSITY_KB_S = 100
 #: for how long a task is withheld at a time, in minutes
 WITHHELD_MIN = 15
+#: why a task that reads much, of a share with busy queues, goes on
+NOT_WITHHELD = "some of its input is beside queues that are not busy, or no copy of it is known"
 #: waiting jobs of a share are more than so many times its running ones at a busy queue
 BUSY_RATIO = 2
 

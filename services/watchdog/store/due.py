@@ -397,6 +397,16 @@ async def remind_due_tasks(
     return sorted([(row["task_id"], row["status"]) for row in rows])
 
 
+async def note_passed_over(
+    connection: asyncpg.Connection, action: str, reasons: Mapping[int, str], chosen: Sequence[int]
+) -> None:
+    """Keep why an action did not choose tasks; what is kept of those that it chose is forgotten."""
+    await SQL.run(
+        connection, "note_passed_over", action=action, task_ids=list(reasons), reasons=list(reasons.values()),
+        chosen=list(chosen),
+    )  # fmt: skip
+
+
 async def throttle_task(connection: asyncpg.Connection, task_id: int, decision: Throttle, reason: str) -> bool:
     row = await SQL.row(
         connection,

@@ -283,33 +283,38 @@ SELECT queue, gshare, coalesce(sum(n_jobs) FILTER (WHERE status = ANY(:waiting::
   FROM queue_statistics GROUP BY queue, gshare;
 
 -- name: withholdable_tasks
--- The next production of a share that reads much, after a priority and task, and the queues it names. Whoever works on
--- one keeps it: it is looked at in the next turn. Index tasks_withholdable.
-SELECT t.task_id, t.current_priority AS priority, t.site FROM tasks t
+-- The next production of a share that reads much, after a priority and task, the queues it names, and whether its input
+-- has copies at the closed storages alone. Index tasks_withholdable.
+SELECT t.task_id, t.current_priority AS priority, t.site,
+       EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                 JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                WHERE d.task_id = t.task_id AND d.type = 'input')
+       AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                         JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
+                        WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[])) AS is_closed
+  FROM tasks t
  WHERE t.gshare = :gshare AND t.current_priority < :priority::int
    AND (t.current_priority, t.task_id) > (:after_priority::int, :after_id::bigint)
    AND t.io_intensity >= 100 AND t.status IN ('ready', 'scouting', 'running', 'throttled')
    AND t.prod_source_label = :label AND t.io_intensity >= :io_intensity::float8
    AND (t.status <> 'throttled' OR t.error_dialog LIKE 'withheld: %')
- ORDER BY t.current_priority, t.task_id LIMIT :most::int FOR NO KEY UPDATE SKIP LOCKED;
+ ORDER BY t.current_priority, t.task_id LIMIT :most::int;
 
 -- name: withhold_tasks
--- Those of these tasks, held by the caller, that name closed queues alone (named) or have input with copies at the closed
--- storages alone make no jobs for a while; what is withheld goes on being so before its time is over.
+-- These tasks make no jobs for a while; what is withheld goes on being so before its time is over. Whoever works on one
+-- keeps it: it is looked at in the next turn. named: those that name closed queues alone.
+WITH held AS MATERIALIZED (
+    SELECT task_id FROM tasks
+     WHERE task_id = ANY(:task_ids::bigint[])
+       AND (status = ANY(:allowed::text[]) OR status = 'throttled' AND error_dialog LIKE 'withheld: %')
+     ORDER BY task_id FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE tasks t
    SET status = 'throttled', old_status = CASE WHEN t.status = 'throttled' THEN t.old_status ELSE t.status END,
        throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes),
        error_dialog = CASE WHEN t.task_id = ANY(:named::bigint[]) THEN :reason_of_named ELSE :reason END,
        state_change_time = CASE WHEN t.status = 'throttled' THEN t.state_change_time ELSE orrery_now() END,
        modification_time = orrery_now()
- WHERE t.task_id = ANY(:task_ids::bigint[]) AND (t.status = ANY(:allowed::text[]) OR t.status = 'throttled')
-   AND (t.task_id = ANY(:named::bigint[]) OR
-        EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                  JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                 WHERE d.task_id = t.task_id AND d.type = 'input')
-        AND NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
-                          JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
-                         WHERE d.task_id = t.task_id AND d.type = 'input' AND r.storage <> ALL(:closed::text[])));
+  FROM held WHERE t.task_id = held.task_id;
 
 -- name: nearly_done
 -- Live analysis of a share of which so much is processed, with its files. Index tasks_progress.
@@ -485,6 +490,14 @@ UPDATE tasks
        modification_time = orrery_now()
  WHERE task_id = :task_id AND status = 'throttled' AND retry_at <= orrery_now()
 RETURNING task_id;
+
+-- name: note_passed_over
+-- Why an action did not choose these tasks; rows with the same reason stay as they are.
+WITH chosen AS (DELETE FROM passed_over WHERE task_id = ANY(:chosen::bigint[]) AND action = :action::text)
+INSERT INTO passed_over AS p (task_id, action, reason)
+SELECT task_id, :action::text, reason FROM unnest(:task_ids::bigint[], :reasons::text[]) AS w (task_id, reason)
+ON CONFLICT (task_id, action) DO UPDATE SET reason = excluded.reason, since = excluded.since
+ WHERE p.reason <> excluded.reason;
 
 -- name: audit
 -- Commands and who gave them, newest first. Index audit_log_target, or the primary key.

@@ -11,12 +11,16 @@ SELECT coalesce(a.queue, s.queue) AS queue, coalesce(s.n_waiting, 0)::bigint AS 
   LEFT JOIN valid_queue_slots v ON v.queue = coalesce(a.queue, s.queue);
 
 -- name: note_empty
--- The queues that are empty now, each with since when; others are forgotten.
+-- The queues that are empty now, each with since when, and when all tasks were last looked at for it; others are forgotten.
 WITH gone AS (DELETE FROM empty_queues WHERE queue <> ALL(:queues::text[])),
      new AS (INSERT INTO empty_queues (queue) SELECT unnest(:queues::text[]) ON CONFLICT DO NOTHING
-             RETURNING queue, empty_since)
-SELECT queue, empty_since FROM empty_queues WHERE queue = ANY(:queues::text[])
-UNION ALL SELECT queue, empty_since FROM new;
+             RETURNING queue, empty_since, tried_at)
+SELECT queue, empty_since, tried_at FROM empty_queues WHERE queue = ANY(:queues::text[])
+UNION ALL SELECT queue, empty_since, tried_at FROM new;
+
+-- name: note_tried
+-- All tasks were looked at for these queues: others have their turn next.
+UPDATE empty_queues SET tried_at = orrery_now() WHERE queue = ANY(:queues::text[]);
 
 -- name: sent_tasks
 -- Tasks that were sent to queues, and whether they still make jobs. Indexes preassigned_tasks_of_queue, tasks_pkey.
@@ -41,11 +45,16 @@ DELETE FROM preassigned_tasks WHERE released_at < orrery_now() - make_interval(h
 -- name: fillable_tasks
 -- The next production that may go anywhere, the most urgent first, after a priority and task: where its input has copies,
 -- and how many files may be used now of a dataset that has enough left. Index tasks_fillable.
+WITH next AS MATERIALIZED (
+    SELECT * FROM tasks
+     WHERE prod_source_label = :label AND event_service = 0 AND coalesce(site, '') = '' AND status IN ('ready', 'running')
+       AND ((-current_priority), task_id) > (-(:priority::int), :after_id::bigint)
+     ORDER BY (-current_priority), task_id LIMIT :most::int)
 SELECT t.task_id, t.resource_type, t.core_count, t.ram_count, t.ram_unit, t.base_ram_count, t.architecture,
        t.trans_uses, t.trans_home, t.container_name, t.split_rule, t.processing_type, t.working_group, t.gshare,
        t.current_priority, p.task_id IS NOT NULL AS was_sent,
        coalesce(d.files_ready, 0) AS files_ready, c.storages
-  FROM tasks t
+  FROM next t
   LEFT JOIN preassigned_tasks p ON p.task_id = t.task_id
  CROSS JOIN LATERAL (
        SELECT max(n_files_to_be_used - n_files_used) FILTER (WHERE n_files - n_files_used >= :files_remaining::int)
@@ -56,10 +65,7 @@ SELECT t.task_id, t.resource_type, t.core_count, t.ram_count, t.ram_unit, t.base
          FROM task_datasets i JOIN catalogue.datasets c ON c.name = i.dataset_name
          JOIN catalogue.dataset_replicas r ON r.dataset_id = c.dataset_id
         WHERE i.task_id = t.task_id AND i.type = 'input' AND d.files_ready > 0) c
- WHERE t.prod_source_label = :label AND t.event_service = 0 AND coalesce(t.site, '') = ''
-   AND t.status IN ('ready', 'running') AND t.current_priority <= :priority::int
-   AND (t.current_priority < :priority::int OR t.task_id > :after_id::bigint)
- ORDER BY t.current_priority DESC, t.task_id LIMIT :most::int;
+ ORDER BY t.current_priority DESC, t.task_id;
 
 -- name: sent_to_queues
 -- How many tasks were sent to each of these queues, by resource type. Index preassigned_tasks_of_queue.

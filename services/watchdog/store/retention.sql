@@ -264,6 +264,7 @@ templates AS (DELETE FROM job_parameters_templates j USING old WHERE j.task_id =
 outputs AS (DELETE FROM output_templates o USING old WHERE o.task_id = old.task_id),
 libraries AS (DELETE FROM builds b USING old WHERE b.task_id = old.task_id),
 memory AS (DELETE FROM raised_memory r USING old WHERE r.task_id = old.task_id),
+passed AS (DELETE FROM passed_over p USING old WHERE p.task_id = old.task_id),
 decisions AS (DELETE FROM generation_decisions g USING old WHERE g.task_id = old.task_id),
 scouts AS (DELETE FROM chunks c USING old WHERE c.task_id = old.task_id),
 results AS (DELETE FROM preprocessing_results r USING old WHERE r.task_id = old.task_id),

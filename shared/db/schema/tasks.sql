@@ -176,7 +176,7 @@ CREATE INDEX tasks_generating ON tasks (gshare, resource_type, current_priority 
 CREATE INDEX tasks_of_work_queues ON tasks (work_queue_id, current_priority DESC)
     WHERE work_queue_id IS NOT NULL AND status IN ('ready', 'scouting', 'running');
 -- Tasks that may be sent to an empty queue, the most urgent first.
-CREATE INDEX tasks_fillable ON tasks (prod_source_label, current_priority DESC, task_id)
+CREATE INDEX tasks_fillable ON tasks (prod_source_label, (-current_priority), task_id)
     WHERE event_service = 0 AND coalesce(site, '') = '' AND status IN ('ready', 'running');
 -- Tasks that read much and may be withheld.
 CREATE INDEX tasks_withholdable ON tasks (gshare, current_priority, task_id)
@@ -239,7 +239,8 @@ CREATE INDEX task_deadlines_due ON task_deadlines (look_at);
 -- Queues that have fewer jobs waiting than they could run.
 CREATE TABLE empty_queues (
     queue text PRIMARY KEY,                    -- the queue
-    empty_since timestamptz NOT NULL DEFAULT orrery_now()   -- since when
+    empty_since timestamptz NOT NULL DEFAULT orrery_now(),   -- since when
+    tried_at timestamptz                       -- when all tasks were last looked at for it; NULL: not yet
 );
 
 -- Tasks that the queue filler sent to an empty queue. One that may go anywhere again stays for half a day: it is not sent
@@ -253,6 +254,15 @@ CREATE TABLE preassigned_tasks (
 );
 CREATE INDEX preassigned_tasks_of_queue ON preassigned_tasks (queue, resource_type) WHERE released_at IS NULL;
 CREATE INDEX preassigned_tasks_released ON preassigned_tasks (released_at) WHERE released_at IS NOT NULL;
+
+-- Why actions of the watchdog did not choose a task that they looked at.
+CREATE TABLE passed_over (
+    task_id bigint NOT NULL,                   -- the task
+    action text NOT NULL,                      -- the action, as `orrery watchdog list` has it
+    reason text NOT NULL,                      -- why not, for people
+    since timestamptz NOT NULL DEFAULT orrery_now(),   -- since when that is so
+    PRIMARY KEY (task_id, action)
+);
 
 -- What owners of tasks are to be told by mail; nothing is written where no mail server is set.
 CREATE TABLE notices (

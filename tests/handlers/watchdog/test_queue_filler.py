@@ -9,9 +9,12 @@ from typing import Any
 import asyncpg
 import pytest
 
+from services.task_definition.tasks.explaining import Explanation
 from services.watchdog import filling
 from services.watchdog.filling import Filling
 from services.watchdog.policy.filling import QueueUse, is_empty, is_ripe, why_busy
+from services.watchdog.store.filling import SQL
+from shared.auth import Caller
 from shared.cache import NullCache
 from shared.events import TaskSiteRequested
 from shared.model.queue import Queue, QueueStatus, QueueType
@@ -19,10 +22,12 @@ from shared.snapshot import KnownGrid
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
 from tests.handlers.watchdog.test_analysis_rebrokerage import queue, storage
+from tests.rows_read import rows_read
 
 QUEUE = Queue("Q", "S", QueueStatus.ONLINE, QueueType.PRODUCTION, core_count=1)
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
 USE = QueueUse(last_job_start_at=START)
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -207,6 +212,94 @@ async def test_a_task_may_go_anywhere_again_and_is_left_alone_for_half_a_day(
     stage.clock.forward(seconds=1)
     await look(stage)
     assert await stage.value("SELECT count(*) FROM preassigned_tasks WHERE released_at IS NOT NULL") == 0
+
+
+@pytest.mark.usefixtures("grid")
+async def test_queues_that_are_empty_have_their_turn_one_after_the_other(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "QUEUES_AT_ONCE", 1)
+    await storage(connection, "DISK2")
+    await queue(connection, "Q2", astorages={"read_lan": ["DISK2"]}, corecount=1, releases=["ANY"])
+    await rows.insert(connection, "queue_activity", {"queue": "Q2", "last_job_start_at": START})
+    await rows.insert(connection, "empty_queues", {"queue": "Q1", "empty_since": START - 2 * HOUR})
+    await rows.insert(connection, "empty_queues", {"queue": "Q2", "empty_since": START - HOUR})
+    task_of_q2 = await task(connection, "DISK2")
+    sent = []
+    for _ in range(3):
+        stage.clock.forward(minutes=5)
+        sent.append([one.task_id for one in await look(stage)])
+    assert sent == [[], [task_of_q2], []], "Q1 has been empty for longer, and no task is for it"
+    tried = await connection.fetch("SELECT queue, tried_at FROM empty_queues ORDER BY queue")
+    assert [tuple(row) for row in tried] == [("Q1", START + 15 * MINUTE), ("Q2", START + 10 * MINUTE)]
+
+
+@pytest.mark.usefixtures("grid")
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"ready": 49}, "too few of its files may be used now (MIN_FILES_READY) or are left (MIN_FILES_REMAINING)"),
+        ({"left": 99}, "too few of its files may be used now (MIN_FILES_READY) or are left (MIN_FILES_REMAINING)"),
+        ({"core_count": 8},
+         "no nearly empty queue that reads its input takes it: it needs another number of cores"),
+        ({"ram_count": 9000}, "no nearly empty queue that reads its input takes it: it needs more memory"),
+        ({"storages": ["DISK2"]}, "no nearly empty queue reads a storage that has its input"),
+        ({"current_priority": 1},
+         "the nearly empty queues that would take it have enough tasks (MAX_PREASSIGNED_TASKS)"),
+    ],
+)  # fmt: skip
+async def test_explain_says_why_a_task_is_not_sent(
+    stage: Stage, connection: asyncpg.Connection, values: dict[str, Any], why: str
+) -> None:
+    await queue(connection, "Q2", astorages={"read_lan": ["DISK9"]}, corecount=8, releases=["ANY"], maxrss=4000)
+    await rows.change(connection, "UPDATE queues SET data = data || '{\"maxrss\": 4000}' WHERE queue = $1", "Q1")
+    for _ in range(3):
+        await task(connection, current_priority=900)
+    one = await task(connection, *values.pop("storages", ()), **values)
+    assert one not in await filled(stage)
+    text = await explained(connection, stage, one)
+    assert f"not sent to an empty queue: {why} (since 2026-03-01 12:30:00 UTC)" in text
+    stage.clock.forward(minutes=10)
+    await look(stage)
+    assert f"{why} (since 2026-03-01 12:30:00 UTC)" in await explained(connection, stage, one)
+
+
+async def explained(connection: asyncpg.Connection, stage: Stage, task_id: int) -> str:
+    await connection.execute("SELECT set_config('orrery.now', $1, false)", stage.clock.now.isoformat())
+    found = await Explanation(KnownGrid(NullCache()), stage.parameters).task(connection, task_id, OPERATOR)
+    assert found is not None
+    return str(found["text"])
+
+
+@pytest.mark.usefixtures("grid")
+async def test_explain_says_that_no_queue_is_empty_and_nothing_of_a_task_that_was_sent(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    one = await task(connection, ready=49)
+    assert (await explained(connection, stage, one)).endswith("not sent to an empty queue: no queue is nearly empty")
+    await look(stage)
+    told = await explained(connection, stage, one)
+    assert told.endswith("not sent to an empty queue: no queue has been nearly empty for long enough")
+    stage.clock.forward(minutes=30)
+    assert await look(stage) == []
+    await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 100")
+    assert [asked.task_id for asked in await look(stage)] == [one]
+    assert "empty queue:" not in await explained(connection, stage, one)
+    assert await stage.value("SELECT count(*) FROM passed_over") == 0
+
+
+async def test_within_one_priority_the_search_begins_where_it_is(connection: asyncpg.Connection) -> None:
+    await rows.change(
+        connection,
+        "INSERT INTO tasks (task_id, task_name, user_name, status, prod_source_label, current_priority)"
+        " SELECT n, 't', 'u', 'running', 'managed', 500 FROM generate_series(1, 5000) n",
+    )
+    await connection.execute("ANALYZE tasks")
+    given = {"label": "managed", "files_remaining": 100, "priority": 500, "after_id": 4000, "most": 50}
+    arguments = tuple(map(given.get, SQL.parameters("fillable_tasks")))
+    assert await rows_read(connection, SQL.text("fillable_tasks"), arguments) <= 2 * 50
+    found = await connection.fetch(SQL.text("fillable_tasks"), *arguments)
+    assert [row["task_id"] for row in found] == list(range(4001, 4051))
 
 
 @pytest.mark.usefixtures("grid")

@@ -129,6 +129,38 @@ async def test_it_is_withheld_for_longer_while_that_lasts_goes_on_after_and_says
 
 
 @pytest.mark.usefixtures("grid")
+async def test_explain_says_why_a_task_of_a_busy_share_goes_on(stage: Stage, connection: asyncpg.Connection) -> None:
+    await jobs(connection, "Q1", 100, 0)
+    one = await task(connection, "DISK1", "DISK2")
+    assert await withheld(stage) == []
+    explanation = Explanation(KnownGrid(NullCache()))
+    found = await explanation.task(connection, one, OPERATOR)
+    why = "not withheld: some of its input is beside queues that are not busy, or no copy of it is known (since"
+    assert found is not None and why in found["text"]
+    await connection.execute("DELETE FROM catalogue.dataset_replicas WHERE storage = 'DISK2'")
+    assert await withheld(stage) == [one]
+    found = await explanation.task(connection, one, OPERATOR)
+    assert found is not None and "not withheld" not in found["text"]
+
+
+@pytest.mark.usefixtures("grid")
+async def test_those_that_go_on_are_not_held_and_who_works_on_another_keeps_it(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await jobs(connection, "Q1", 100, 0)
+    goes_on = await task(connection, "DISK1", "DISK2")
+    worked_on, other = [await task(connection, "DISK1") for _ in range(2)]
+    async with stage.database.begin(reason="test") as work:
+        await work.connection.execute("SELECT FROM tasks WHERE task_id = $1 FOR UPDATE", worked_on)
+        async with stage.database.begin(reason="watch") as watch:
+            await Withholding(stage.parameters, KnownGrid(NullCache())).watch_busy_sites(watch)
+            free = await connection.fetch("SELECT task_id FROM tasks FOR UPDATE SKIP LOCKED")
+            assert [row["task_id"] for row in free] == [goes_on]
+    found = await connection.fetch("SELECT task_id FROM tasks WHERE status = 'throttled'")
+    assert [row["task_id"] for row in found] == [other]
+
+
+@pytest.mark.usefixtures("grid")
 async def test_a_task_that_names_busy_or_closed_queues_alone_is_withheld_wherever_its_input_is(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:

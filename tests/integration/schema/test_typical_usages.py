@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests import servers
+from tests.rows_read import rows_read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -264,29 +265,6 @@ async def test_the_checks_of_one_task_do_not_read_big_tables_whole(populated: as
             if used & {"seq:jobs", "seq:task_files", "seq:job_files", "seq:task_datasets"}:
                 wrong.append(f"{check.name}: {sorted(used)}")
     assert wrong == []
-
-
-async def rows_read(connection: asyncpg.Connection, statement: str, arguments: tuple[object, ...]) -> int:
-    """How many rows the scans of a statement looked at, those that it left out too, but for the few of statistics.
-
-    Nothing is changed.
-    """
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        text = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *arguments)
-    finally:
-        await transaction.rollback()
-
-    def of(node: dict[str, Any]) -> int:
-        below = sum(map(of, node.get("Plans", [])))
-        of_rows = "Relation Name" in node and node["Relation Name"] not in ("queue_statistics", "queue_activity")
-        if not of_rows or not node["Node Type"].endswith("Scan"):
-            return below
-        removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck"))
-        return below + (node["Actual Rows"] + removed) * node["Actual Loops"]
-
-    return of(json.loads(text)[0]["Plan"])
 
 
 async def test_of_what_is_not_due_the_watchdog_reads_nothing(populated: asyncpg.Connection) -> None:

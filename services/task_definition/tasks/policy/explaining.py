@@ -85,6 +85,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         if task["jumbo_switched_at"] is not None:
             lines.append(f"  jumbo jobs were {task['jumbo_switched']} (at {moment(task['jumbo_switched_at'])})")
     lines += [f"  {one['to_status']}, since {moment(one['at'])}: {one['reason']}" for one in found.get("orders", ())]
+    lines += [f"  {passed_over_line(one)}" for one in found.get("passed_over", ())]
     generation = found.get("generation")
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))
@@ -100,6 +101,13 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     lines += [f"  {rule_line(one, one['n_jobs'])}" for one in found.get("retry_rules", ())]
     lines += history_lines(found["history"])
     return _text_of(lines)
+
+
+def passed_over_line(one: Facts) -> str:
+    """Why an action of the watchdog did not choose the task."""
+    what = {"queue_filler": "not sent to an empty queue", "withheld": "not withheld"}[one["action"]]
+    since = f" (since {moment(one['since'])})" if one["since"] is not None else ""
+    return f"{what}: {one['reason']}{since}"
 
 
 def stage_in_line(one: Facts) -> str:
