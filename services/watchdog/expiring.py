@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 
 from prometheus_client import Counter
@@ -92,11 +92,6 @@ class ExpiringJobs:
         self._parameters, self._grid, self._expired, self._skipped = parameters, grid, expired, skipped
         self._limits = WatchLimits(parameters)
         self._asked_by: tuple[object, _Asked] | None = None
-        #: what is left of the last judgement of overloaded queues, and when that was
-        self._allotted: tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]] = (
-            datetime.min.replace(tzinfo=UTC),
-            (),
-        )
 
     async def watch_jobs(self, work: UnitOfWork) -> Looked:
         """Ask the rules about one slice of the jobs whose deadline has come.
@@ -214,11 +209,9 @@ class ExpiringJobs:
     async def watch_overloaded_queues(self, work: UnitOfWork) -> Looked:
         """Send waiting jobs of a share elsewhere from a queue that has too many of them (fast rebrokerage).
 
-        What was judged at the turn goes in slices.
+        What was judged goes in slices. What is left of it is in the database, so that whoever comes next goes on.
         """
-        judged_at, allotted = self._allotted
-        if not allotted or work.now - judged_at > JUDGED_FOR:
-            judged_at, allotted = work.now, await self._overloads(work)
+        judged_at, allotted = await self._allotted(work)
         if not allotted:
             return Looked()
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
@@ -229,24 +222,35 @@ class ExpiringJobs:
         for overload, _ in now:
             n_all += (n_closed := await self._expire(work, overload.verdict, chosen.get(overload, [])))
             log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
-        work.after_commit(partial(self._keep_allotted, (judged_at, later)))
+        await store.put_overloads(work.connection, later, judged_at)
         return Looked(bool(later), sum(map(len, chosen.values())), n_all)
 
-    async def _overloads(self, work: UnitOfWork) -> Sequence[tuple[rebrokerage.Overload, int]]:
-        """Judge all queues, if it is time for that."""
+    async def _allotted(self, work: UnitOfWork) -> tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]]:
+        """What is left of the last judgement, and when that was; it is judged anew if it is time for that.
+
+        Where too much time passed, because whoever judged was killed, what is left is judged anew at once.
+        """
+        judged_at, left = await store.overloads_left(work.connection)
+        if judged_at is not None and work.now - judged_at <= JUDGED_FOR:
+            return judged_at, left
         periods = self._limits.periods
-        if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
-            return ()
+        period_s = 0.0 if left else periods.rebrokerage_period_s
+        if await store.start_run(work.connection, "overloaded_queues", period_s) is None:
+            return work.now, ()
+        found = await self._overloads(work)
+        if left and not found:
+            await store.put_overloads(work.connection, (), work.now)
+        return work.now, rebrokerage.within(found, periods.most_jobs)
+
+    async def _overloads(self, work: UnitOfWork) -> Sequence[rebrokerage.Overload]:
+        """Judge all queues."""
         thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
         crowded = await store.crowded_shares(work.connection, thresholds.n_queued) if thresholds.n_queued else []
         if not crowded:
             return ()
         queues = await queue_facts(work.connection, await self._grid.grid(work.connection), self._parameters)
         counts = await store.jobs_by_queue_and_share(work.connection, crowded, queues)
-        return rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
-
-    def _keep_allotted(self, allotted: tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]]) -> None:
-        self._allotted = allotted
+        return rebrokerage.overloads(counts, thresholds)
 
     async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[WatchedJob]) -> int:
         """End these jobs; how many were still as they were judged."""

@@ -275,6 +275,7 @@ TABLES: Mapping[str, Table] = {
     "timeout_rules": _whole(WD),
     "job_deadlines": _whole(WD),
     "deadline_basis": _whole(WD),
+    "overloads": _whole(WD),
     "process_locks": Table(inserts=frozenset()),
     **_SHARED,
 }  # fmt: skip

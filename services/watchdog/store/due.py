@@ -264,6 +264,27 @@ async def jobs_by_queue_and_share(
     ]
 
 
+async def overloads_left(connection: asyncpg.Connection) -> tuple[datetime | None, list[tuple[Overload, int]]]:
+    """Read how many jobs each overloaded queue is still to lose, and when that was judged.
+
+    None: nothing is left.
+    """
+    rows = await SQL.rows(connection, "overloads_left")
+    left = [(Overload(row["queue"], row["gshare"], row["n_excess"], row["reason"]), row["n_left"]) for row in rows]
+    return rows[0]["judged_at"] if rows else None, left
+
+
+async def put_overloads(
+    connection: asyncpg.Connection, left: Sequence[tuple[Overload, int]], judged_at: datetime
+) -> None:
+    """Keep how many jobs each overloaded queue is still to lose."""
+    await SQL.run(
+        connection, "put_overloads", queues=[one.queue for one, _ in left], gshares=[one.gshare for one, _ in left],
+        n_excess=[one.n_excess for one, _ in left], n_left=[n_jobs for _, n_jobs in left],
+        reasons=[one.reason for one, _ in left], judged_at=judged_at,
+    )  # fmt: skip
+
+
 async def jobs_to_rebroker(
     connection: asyncpg.Connection,
     allotted: Sequence[tuple[Overload, int]],

@@ -101,6 +101,22 @@ SELECT j.queue, j.gshare, count(*) FILTER (WHERE j.status <> :running) AS n_queu
                     WHERE t.task_id = j.task_id AND w.queue_function = 'Resource')
  GROUP BY j.queue, j.gshare;
 
+-- name: overloads_left
+-- What is left of the last judgement of overloaded queues; who works on it now is waited for.
+SELECT queue, gshare, n_excess, n_left, reason, judged_at FROM overloads ORDER BY place FOR UPDATE;
+
+-- name: put_overloads
+-- What is left now, instead of what was left before.
+WITH gone AS (
+    DELETE FROM overloads WHERE (queue, gshare) NOT IN (SELECT * FROM unnest(:queues::text[], :gshares::text[])))
+INSERT INTO overloads (queue, gshare, n_excess, n_left, reason, judged_at, place)
+SELECT o.queue, o.gshare, o.n_excess, o.n_left, o.reason, :judged_at, o.place
+  FROM unnest(:queues::text[], :gshares::text[], :n_excess::int[], :n_left::int[], :reasons::text[])
+       WITH ORDINALITY AS o (queue, gshare, n_excess, n_left, reason, place)
+ON CONFLICT (queue, gshare) DO UPDATE
+SET n_excess = excluded.n_excess, n_left = excluded.n_left, reason = excluded.reason, judged_at = excluded.judged_at,
+    place = excluded.place;
+
 -- name: jobs_to_rebroker
 -- The oldest waiting jobs of each queue and share, as many as it may lose. Left where they are: merge jobs, jobs
 -- of tasks that are not to be moved, and of tasks with one queue to go to, for they would come back; and work that did come back to the queue it was taken from within

@@ -56,6 +56,19 @@ CREATE FUNCTION orrery_error_kind(dialog text) RETURNS text LANGUAGE sql IMMUTAB
                '#((,| and)? #( more)?)*', '#', 'g')
 $$;
 
+-- Queues that have too many waiting jobs of a share, as they were judged last: what is still to be sent elsewhere. A row
+-- leaves when that is done.
+CREATE TABLE overloads (
+    queue text NOT NULL,                       -- the queue
+    gshare text NOT NULL,                      -- the share
+    n_excess int NOT NULL,                     -- jobs that were too many
+    n_left int NOT NULL,                       -- of those, jobs that are still to go
+    reason text NOT NULL,                      -- by which numbers
+    judged_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when
+    place int NOT NULL,                        -- in which order they go
+    PRIMARY KEY (queue, gshare)
+);
+
 -- Live jobs only; narrow; the one home of a job's status. No foreign key points here.
 CREATE TABLE jobs (
     job_id bigint PRIMARY KEY,                 -- its id

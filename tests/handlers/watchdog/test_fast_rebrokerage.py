@@ -9,9 +9,11 @@ from typing import Any
 
 import asyncpg
 import pytest
+from prometheus_client import CollectorRegistry, Counter
 
 from services.job_brokerage.app import build as build_job_brokerage
 from services.task_definition.tasks.explaining import Explanation
+from services.watchdog.expiring import ExpiringJobs
 from shared.auth import Caller
 from shared.brokerage.explained import explain_row
 from shared.cache import NullCache
@@ -249,13 +251,32 @@ async def test_what_is_too_many_goes_in_slices_by_what_was_judged_at_the_turn(
 
 
 async def test_what_was_left_of_a_judgement_that_is_old_is_judged_anew(
+    stage: Stage, connection: asyncpg.Connection, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had judged was killed: the rest does not wait for the next turn."""
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 4)
+    await waiting(connection, await rows.task(connection), 2, queue="Q2")
+    assert await look(stage) == overloaded[:4]
+    await rows.change(connection, "UPDATE jobs SET status = 'sent' WHERE job_id = $1", overloaded[4])
+    stage.clock.forward(seconds=61)
+    assert await look(stage) == overloaded[5:6], "one went to a pilot, so that one is too many"
+    assert await stage.value("SELECT count(*) FROM overloads") == 0
+    stage.clock.forward(minutes=39)
+    assert await look(stage) == []
+
+
+async def test_another_leader_goes_on_with_what_was_judged_and_judges_nothing_twice(
     stage: Stage, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another replica had the turns in between."""
     monkeypatch.setattr("services.watchdog.expiring.SLICE", 4)
     assert await look(stage) == overloaded[:4]
-    stage.clock.forward(seconds=61)
-    assert await look(stage) == [], "the next turn is 40 minutes later"
+    registry = CollectorRegistry()
+    expired, skipped = (
+        Counter(name, "", [label], registry=registry) for name, label in (("expired", "rule"), ("skipped", "vo"))
+    )
+    stage.expiring = ExpiringJobs(stage.parameters, KnownGrid(NullCache()), expired, skipped)
+    assert await look(stage) == overloaded[4:6], "6 of 10 were too many, and none of the 4 that are left is"
+    assert await look(stage) == []
 
 
 async def test_while_the_statistics_say_that_nobody_has_too_many_no_jobs_are_counted(
