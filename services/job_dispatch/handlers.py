@@ -63,6 +63,8 @@ class Handlers:
             await self._outputs.without_storage(work, event.without_storage_job_ids)
         if event.names_taken_job_ids:
             await self._outputs.names_taken(work, event.names_taken_job_ids)
+        if event.refused_job_ids:
+            await self._outputs.refused(work, event.refused_job_ids)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
         """A command that its task has left behind meanwhile (retried, resumed, paused again) changes nothing."""

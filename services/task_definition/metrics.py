@@ -26,6 +26,12 @@ class DefinitionMetrics:
             ["verb", "cause"],
             registry=registry,
         )
+        self.unregistered_files = Counter(
+            "orrery_output_files_unregistered",
+            "Files that jobs wrote and that their dataset did not take: it was closed, or not there any more",
+            ["kind"],
+            registry=registry,
+        )
         self.refused_secrets = Counter(
             "orrery_secrets_refused",
             "Secrets that a task does not get: asked for in another's name (another_name), changed by others (changed)",

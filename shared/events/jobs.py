@@ -216,18 +216,21 @@ class OutputsProduced(JobsEvent):
 class OutputsRegistered(Event):
     """The catalogue knows the outputs of these holding jobs.
 
-    Not registered are those of ``without_storage_job_ids``, whose outputs are at no storage that is known, and of
-    ``names_taken_job_ids``, which wrote files under names that other files have (outputs by expression).
+    Not registered are those of ``without_storage_job_ids``, whose outputs are at no storage that is known, of
+    ``names_taken_job_ids``, which wrote files under names that other files have (outputs by expression), and of
+    ``refused_job_ids``, whose datasets take no files any more.
     """
 
     shares_transaction: ClassVar[bool] = True
     job_ids: tuple[int, ...]
     without_storage_job_ids: tuple[int, ...] = ()
     names_taken_job_ids: tuple[int, ...] = ()
+    refused_job_ids: tuple[int, ...] = ()
 
     @property
     def n_subjects(self) -> int:
-        return max(1, len(self.job_ids) + len(self.without_storage_job_ids) + len(self.names_taken_job_ids))
+        not_registered = (self.without_storage_job_ids, self.names_taken_job_ids, self.refused_job_ids)
+        return max(1, len(self.job_ids) + sum(map(len, not_registered)))
 
     @property
     def merge_key(self) -> Hashable:
@@ -235,7 +238,7 @@ class OutputsRegistered(Event):
 
     @classmethod
     def joined(cls, events: Sequence[Self]) -> Self:
-        fields = ("job_ids", "without_storage_job_ids", "names_taken_job_ids")
+        fields = ("job_ids", "without_storage_job_ids", "names_taken_job_ids", "refused_job_ids")
         return events[0].model_copy(update={field: all_of(events, field) for field in fields})
 
 

@@ -18,7 +18,7 @@ from shared.model.grid import Grid
 from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
 
-NO_STORAGE = 103
+NO_STORAGE, CLOSED_DATASET = 103, 104
 
 
 class Outputs:
@@ -87,6 +87,14 @@ class Outputs:
             for job_id, job in jobs.items()
         }
         await move_jobs(work, jobs, sorted(jobs), "failed", reason="its queue has no storage for output", blames=blames)
+
+    async def refused(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
+        """End holding jobs whose datasets take no files any more: nobody would find what they wrote."""
+        locked = await store.lock_jobs(work.connection, job_ids)
+        jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
+        reason = "a dataset of its output is closed, or not there any more"
+        blames = dict.fromkeys(jobs, Blame("dispatch", CLOSED_DATASET, reason))
+        await move_jobs(work, jobs, sorted(jobs), "failed", reason=reason, blames=blames)
 
     async def names_taken(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """End holding jobs whose files have names of others; of these the log alone is registered."""

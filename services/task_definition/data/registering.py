@@ -6,6 +6,7 @@ and storage.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
+from prometheus_client import Counter
 
 from services.task_definition.data.naming import name_outputs
 from services.task_definition.data.policy.transfers import (
@@ -38,6 +40,8 @@ from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
 from shared.states.job import FINAL as ENDED_JOB
 
+log = logging.getLogger(__name__)
+
 DUE_AT_MOST, DAY_S = 1000, 86_400.0
 NO_SOURCE = "the catalogue knows no copy to read from"
 
@@ -47,7 +51,8 @@ class Produced:
     """Holding jobs, files of them and ended ones, what was measured by file id, jobs without a storage.
 
     `new_datasets`: datasets of sites that come into their container with their first file; `of_ended`: datasets with
-    logs of jobs that have ended. `writers`: the job of each file, by dataset and name.
+    logs of jobs that have ended. `writers`: the job of each file, by dataset and name. `succeeded`: holding jobs that
+    did not fail.
     """
 
     job_ids: tuple[int, ...]
@@ -57,16 +62,23 @@ class Produced:
     new_datasets: Sequence[Mapping[str, Any]]
     of_ended: tuple[str, ...]
     writers: Mapping[tuple[str, str], int]
+    succeeded: frozenset[int]
 
 
 class Data:
     """Handlers of `outputs.produced` and `transfers.requested`, and the periodic end of transfers."""
 
     def __init__(
-        self, catalogue: Catalogue, parameters: Parameters, rng: random.Random, grid: KnownGrid, wishes: Wishes
+        self,
+        catalogue: Catalogue,
+        parameters: Parameters,
+        rng: random.Random,
+        grid: KnownGrid,
+        wishes: Wishes,
+        unregistered: Counter,
     ) -> None:
         self._catalogue, self._parameters, self._random, self._grid = catalogue, parameters, rng, grid
-        self._wishes = wishes
+        self._wishes, self._unregistered = wishes, unregistered
 
     async def on_outputs_produced(self, event: OutputsProduced, work: UnitOfWork) -> None:
         """Register files, sizes and checksums as the pilots reported them, where they were written.
@@ -79,20 +91,12 @@ class Data:
             job_ids = [job_id for job_id in job_ids if job_id not in late]
             for some in batches(late, IDS_OF_EVENT):
                 work.emit(OutputsRegistered(job_ids=(), names_taken_job_ids=tuple(some)))
-        jobs = await self._jobs(work.connection, job_ids)
+        jobs = await _jobs(work.connection, job_ids)
         outside = {row["job_id"]: (row["task_id"], row["vo"]) for row in jobs if self._wishes.is_outside(row["vo"])}
         await self._wishes.add_files(work, outside)
         inside = [row for row in jobs if row["job_id"] not in outside]
         if inside:
             await self._register(work, inside)
-
-    async def _jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
-        """Read those that hold, and those that ended otherwise: of these the log is registered, for people."""
-        holding = await SQL.rows(connection, "holding_jobs", job_ids=list(job_ids))
-        others = sorted(set(job_ids) - {row["job_id"] for row in holding})
-        states = sorted(ENDED_JOB - {"finished"})
-        ended = await SQL.rows(connection, "ended_jobs", job_ids=others, ended=states) if others else ()
-        return [*holding, *ended]
 
     async def _first_copies(self, work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
         """The jobs without copies of others (useJobCloning) that came later: of each job one copy's outputs count.
@@ -110,7 +114,7 @@ class Data:
 
     async def register(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """Outputs of holding jobs and logs of ended ones are in the catalogue; the dispatcher is told."""
-        await self._register(work, await self._jobs(work.connection, job_ids))
+        await self._register(work, await _jobs(work.connection, job_ids))
 
     async def _register(self, work: UnitOfWork, jobs: Sequence[asyncpg.Record]) -> None:
         found = await self._produced(work.connection, jobs)
@@ -119,25 +123,35 @@ class Data:
         await _describe(work.connection, found.described)
         for one in found.new_datasets:
             await self._catalogue.create(work.connection, one["name"], scope=one["scope"], container=one["container"])
-        await self._add_files(work.connection, found)
         without_storage = set(found.without_storage)
+        refused = await self._add_files(work, found) - without_storage
         for some in batches(found.job_ids, IDS_OF_EVENT):
             lost = tuple(job_id for job_id in some if job_id in without_storage)
-            registered = tuple(job_id for job_id in some if job_id not in without_storage)
-            work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=lost))
+            unknown = tuple(job_id for job_id in some if job_id in refused)
+            registered = tuple(job_id for job_id in some if job_id not in without_storage and job_id not in refused)
+            told = OutputsRegistered(job_ids=registered, without_storage_job_ids=lost, refused_job_ids=unknown)
+            work.emit(told)
 
-    async def _add_files(self, connection: asyncpg.Connection, found: Produced) -> None:
-        """Add what was written. A log that comes after the end of its task goes into its dataset all the same."""
+    async def _add_files(self, work: UnitOfWork, found: Produced) -> set[int]:
+        """Add what was written; jobs that wait for files which their dataset does not take.
+
+        A log that comes after the end of its task goes into its dataset all the same, unless that is not kept.
+        """
+        connection = work.connection
         closed = [name for name, is_kept in (await closed_logs(connection, found)).items() if is_kept]
         if closed:
             await self._catalogue.reopen(connection, closed)
-        await self._catalogue.add_files(connection, found.files)
+        n_new = await self._catalogue.add_files(connection, found.files)
         if closed:
             await self._catalogue.freeze(connection, closed)
+        if n_new >= len(found.files):
+            return set()
+        absent = await self._catalogue.absent(connection, [(one.dataset, one.lfn) for one in found.files])
+        return _refused(work, found, sorted(absent), self._unregistered)
 
     async def produced(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> Produced:
         """What jobs wrote, as their pilots reported it: all of holding ones, the logs of those that ended."""
-        return await self._produced(connection, await self._jobs(connection, job_ids))
+        return await self._produced(connection, await _jobs(connection, job_ids))
 
     async def _produced(self, connection: asyncpg.Connection, jobs: Sequence[asyncpg.Record]) -> Produced:
         holding = {row["job_id"] for row in jobs if row["is_holding"]}
@@ -160,6 +174,7 @@ class Data:
             _datasets_of_sites([row for row, _, _ in kept]),
             tuple(sorted({row["dataset_name"] for row, _, _ in kept if row["job_id"] not in holding})),
             {(row["dataset_name"], row["lfn"]): row["job_id"] for row, _, _ in kept},
+            frozenset(row["job_id"] for row in jobs if row["is_holding"] and row["reported_state"] != "failed"),
         )
 
     async def on_transfers_requested(self, event: TransfersRequested, work: UnitOfWork) -> None:
@@ -256,6 +271,26 @@ async def closed_logs(connection: asyncpg.Connection, found: Produced) -> dict[s
     """Of the datasets with logs of jobs that ended, those that are closed; whether each is kept."""
     rows = await SQL.rows(connection, "closed_logs", names=list(found.of_ended)) if found.of_ended else ()
     return {row["name"]: row["is_kept"] for row in rows}
+
+
+async def _jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[asyncpg.Record]:
+    """Read those that hold, and those that ended otherwise: of these the log is registered, for people."""
+    holding = await SQL.rows(connection, "holding_jobs", job_ids=list(job_ids))
+    others = sorted(set(job_ids) - {row["job_id"] for row in holding})
+    states = sorted(ENDED_JOB - {"finished"})
+    ended = await SQL.rows(connection, "ended_jobs", job_ids=others, ended=states) if others else ()
+    return [*holding, *ended]
+
+
+def _refused(work: UnitOfWork, found: Produced, absent: Sequence[tuple[str, str]], unregistered: Counter) -> set[int]:
+    """Jobs that succeeded, of which the catalogue has not all files now; those files are told and counted."""
+    refused = {found.writers[one] for one in absent} & found.succeeded
+    for dataset, lfn in absent:
+        is_output = found.writers[dataset, lfn] in refused
+        level = logging.ERROR if is_output else logging.INFO
+        log.log(level, "dataset %s does not take %s: it is closed, or not there any more", dataset, lfn)
+        work.after_commit(unregistered.labels("output" if is_output else "late log").inc)
+    return refused
 
 
 def _copy(row: asyncpg.Record) -> tuple[str, str, str]:

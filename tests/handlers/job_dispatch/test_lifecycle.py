@@ -193,6 +193,17 @@ async def test_jobs_whose_outputs_are_at_no_storage_fail_with_that_reason(rows: 
     assert (row["error_source"], row["error_dialog"]) == ("dispatch", "queue Q1 has no storage for output")
 
 
+async def test_jobs_whose_datasets_take_no_files_any_more_fail_with_that_reason(rows: Rows, parts: Parts) -> None:
+    stored, refused = await rows.jobs(2, status="holding")
+    event = OutputsRegistered(job_ids=(stored,), refused_job_ids=(refused,))
+    for _ in range(2):  # the second time is a repeated delivery
+        await handle(rows, parts.handlers.on_outputs_registered, event)
+    assert await rows.statuses([stored, refused]) == ["finished", "failed"]
+    row = await rows.row(refused)
+    assert (row["error_source"], row["error_code"]) == ("dispatch", 104)
+    assert row["error_dialog"] == "a dataset of its output is closed, or not there any more"
+
+
 async def test_jobs_that_wrote_names_of_others_fail_as_their_payload_made_them_and_their_log_is_asked_for(
     rows: Rows, parts: Parts
 ) -> None:

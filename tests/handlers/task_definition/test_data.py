@@ -7,7 +7,7 @@ import pytest
 from shared.catalogue import BuiltInCatalogue
 from shared.db import Database
 from shared.events import OutputsProduced, OutputsRegistered, TransfersCompleted, TransfersRequested
-from shared.runtime.service import Service
+from shared.runtime.service import Context, Service
 from tests.handlers.events import deliver
 from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.task_definition.steps import rows_of, value_of
@@ -107,6 +107,33 @@ async def test_jobs_that_no_longer_hold_are_left_alone(database: Database, servi
         await connection.execute("UPDATE jobs SET status = 'failed'")
     assert await deliver(database, service, OutputsProduced(job_ids=(1, 77))) == ()
     assert await value_of(database, "SELECT n_files FROM catalogue.datasets WHERE name = 'mc.output'") == 0
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE catalogue.datasets SET state = 'frozen' WHERE name = 'mc.output'",
+    "DELETE FROM catalogue.datasets WHERE name = 'mc.output'",
+])  # fmt: skip
+async def test_a_dataset_that_takes_no_files_any_more_is_told_and_counted(
+    database: Database, service: Service, context: Context, caplog: pytest.LogCaptureFixture, statement: str
+) -> None:
+    await a_holding_job(database, 1, reported(1))
+    async with database.read() as connection:
+        await connection.execute(statement)
+    told = await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    assert told == (OutputsRegistered(job_ids=(), refused_job_ids=(1,)),)
+    assert "dataset mc.output does not take output.1: it is closed, or not there any more" in caplog.text
+    count = context.metrics.get_sample_value("orrery_output_files_unregistered_total", {"kind": "output"})
+    assert count == 1
+
+
+async def test_what_is_registered_already_is_not_refused_by_its_dataset_that_was_closed_since(
+    database: Database, service: Service
+) -> None:
+    await a_holding_job(database, 1, reported(1))
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    async with database.read() as connection:
+        await connection.execute("UPDATE catalogue.datasets SET state = 'frozen'")
+    assert await deliver(database, service, OutputsProduced(job_ids=(1,))) == (OutputsRegistered(job_ids=(1,)),)
 
 
 async def copies(database: Database, *job_ids: int) -> None:

@@ -46,7 +46,9 @@ FIELDS: dict[type[Event], dict[str, st.SearchStrategy[Any]]] = {
     events.JobsGenerated: OF_JOBS | {"task_id": st.integers(1, 2), "chunk_id": st.integers(1, 3)},
     events.JobsReordered: OF_JOBS | {"share_moves": st.lists(SHARE_MOVE, max_size=3).map(tuple)},
     events.JobsExpired: OF_JOBS | {"reason": st.sampled_from(("late", "lost"))},
-    events.OutputsRegistered: {"job_ids": IDS, "without_storage_job_ids": IDS, "names_taken_job_ids": IDS},
+    events.OutputsRegistered: {
+        "job_ids": IDS, "without_storage_job_ids": IDS, "names_taken_job_ids": IDS, "refused_job_ids": IDS,
+    },
     events.TransfersRequested: {"transfer_ids": IDS},
     events.TransfersCompleted: {"transfer_ids": IDS, "job_ids": IDS, "failed_job_ids": IDS},
     events.TasksCounted: {"task_ids": IDS},
@@ -86,6 +88,7 @@ def ids_of(some: Iterable[Event]) -> dict[str, set[int]]:
             "failed_job_ids",
             "without_storage_job_ids",
             "names_taken_job_ids",
+            "refused_job_ids",
             "task_ids",
         ):
             found.setdefault(name, set()).update(getattr(event, name, ()))
