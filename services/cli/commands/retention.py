@@ -64,4 +64,5 @@ COLUMNS = (
     ("dropped", lambda row: f"{row['n_dropped']:,}"),
     ("kept for", _waits),
     ("never", "never"),
+    ("then", lambda row: row["then"] or ""),
 )

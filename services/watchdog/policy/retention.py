@@ -32,9 +32,9 @@ class Order(StrEnum):
 class Rule:
     """One rule: `tables` lose rows when they are `days` old, found by `order`.
 
-    The statement of its name drops some of them. `keeps` says what is not dropped all the same, `puts_off` names
-    statements that find tasks whose rows wait for another day. `as_long_as`: rules that need these rows for as long as
-    they keep their own.
+    The statement of its name drops some of them. `keeps` says what is not dropped all the same, `then` what is so
+    afterwards, `puts_off` names statements that find tasks whose rows wait for another day. `as_long_as`: rules that
+    need these rows for as long as they keep their own.
     """
 
     name: str
@@ -46,9 +46,10 @@ class Rule:
     keeps: str
     puts_off: tuple[str, ...] = ()
     as_long_as: tuple[str, ...] = ()
+    then: str = ""
 
 
-def _days(name: str, default: int, least_days: int, needs: str) -> Parameter[int]:
+def _days(name: str, default: int, least_days: int, needs: str, then: str) -> Parameter[int]:
     """Declare how long rows are kept: for ever, or at least as long as the system needs them."""
 
     def refuse_less(value: Any) -> None:
@@ -56,7 +57,9 @@ def _days(name: str, default: int, least_days: int, needs: str) -> Parameter[int
         if 0 < value < least_days:
             raise ValueError(f"{value} days are too short: {needs}; allowed: 0 (for ever), {least_days} days and more")
 
-    means = f"for which rows of {name} are kept, at least {least_days}; 0: for ever"
+    means = f"for which rows of {name} are kept, at least {least_days}; 0: for ever" + (
+        f"; then {then}" if then else ""
+    )
     return Parameter(COMPONENT, f"{name.upper()}_KEEP_DAYS", default, "days", means, check=refuse_less, app=APP)
 
 
@@ -71,12 +74,13 @@ def _rule(
     more_tables: tuple[str, ...] = (),
     puts_off: tuple[str, ...] = (),
     as_long_as: tuple[str, ...] = (),
+    then: str = "",
 ) -> Rule:
     """Declare a rule and its two parameters; its name is that of its first table."""
     means = f"that {name} may have with its indexes; from 90 % on an operator is told; 0: any size"
     most_gb = Parameter(COMPONENT, f"{name.upper()}_MOST_GB", 0, "GB", means, app=APP)
-    age = _days(name, days, least_days, needs)
-    return Rule(name, (name, *more_tables), order, age, most_gb, least_days, keeps, puts_off, as_long_as)
+    age = _days(name, days, least_days, needs, then)
+    return Rule(name, (name, *more_tables), order, age, most_gb, least_days, keeps, puts_off, as_long_as, then)
 
 
 _WITH_JOBS = ("tasks_with_jobs",)
@@ -133,7 +137,8 @@ RULES: tuple[Rule, ...] = (
                     "task_usage", "task_job_counts"),
     ),
     _rule("tasks_archive", Order.TIMES, 3650, 30, "nothing else says what a task was",
-          keeps="tasks whose files are still being archived", more_tables=("task_files_archive",)),
+          keeps="tasks whose files are still being archived", more_tables=("task_files_archive",),
+          then="other tasks may write datasets of the names that these tasks wrote"),
     _rule("audit_log", Order.TIMES, 365, 30, "it says who did what, and the checks ask it who opened a task again",
           as_long_as=("transition_log",)),
     _rule("parked_messages", Order.TIMES, 30, 1, "one sees whether a message that was sent again helped",

@@ -61,6 +61,8 @@ async def test_operators_see_what_grows_and_what_goes_next(
     assert (audit["n_bytes"], audit["bytes_a_day"], audit["keep_days"]) == (6000, 500, 365)
     assert audit["oldest_at"].startswith("2026-01-05T06:00") and audit["next_drop_at"].startswith("2027-01-05T06:00")
     assert told["transfers"]["is_nearly_full"] and answer["message"] == "nearly as large as they may be: transfers"
+    assert told["tasks_archive"]["then"] == "other tasks may write datasets of the names that these tasks wrote"
+    assert "names that these tasks wrote" in RULES[[*told].index("tasks_archive")].days.means
     assert told["inbox"]["oldest_at"] is not None and told["chunks"]["bytes_a_day"] is None
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 RULE = {
     "rule": "chunks", "tables": ["chunks"], "order": "tasks", "keep_days": 30, "because_of": None,
-    "never": "that a task had scouts", "n_bytes": 5 * 2**20, "most_gb": None, "is_nearly_full": False,
+    "never": "that a task had scouts", "then": None, "n_bytes": 5 * 2**20, "most_gb": None, "is_nearly_full": False,
     "bytes_a_day": None, "oldest_at": None, "next_drop_at": None, "n_dropped": 0, "dropped_at": None,
     "n_waiting_tasks": 0, "waiting_task_id": None,
 }  # fmt: skip
@@ -15,10 +15,12 @@ def test_each_rule_is_a_line(services, orrery):
         "next_drop_at": "2026-04-05T06:00:00Z",
         "n_dropped": 12345, "n_waiting_tasks": 2, "waiting_task_id": 17,
     }  # fmt: skip
-    services.says("retention", [RULE, audit, {**RULE, "rule": "inbox", "keep_days": None}])
+    inbox = {**RULE, "rule": "inbox", "keep_days": None, "then": "names are free"}
+    services.says("retention", [RULE, audit, inbox])
     outcome = orrery("retention")
     assert outcome.code == 0
     chunks, log, inbox = outcome.out.splitlines()[-3:]
+    assert "names are free" in inbox
     assert "30 d" in chunks and "5.0 MB" in chunks and "not known yet" in chunks
     for part in (
         "90 d (for transition_log)",
