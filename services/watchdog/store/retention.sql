@@ -89,13 +89,16 @@ SELECT w.task_id FROM unnest(:task_ids::bigint[]) AS w (task_id)
 
 -- name: tasks_read_by_others
 -- Those that made a dataset, or a part of a container, that a task reads that has not ended: lost files are made again by
--- who made them. Indexes task_datasets_task, task_datasets_name.
+-- who made them. Of many readers no more are read than until one that has not ended. Indexes
+-- task_datasets_task, task_datasets_name.
 SELECT DISTINCT o.task_id FROM task_datasets o
   CROSS JOIN LATERAL (VALUES (o.dataset_name), (o.container_name)) made (name)
-  JOIN task_datasets i ON i.dataset_name = made.name AND i.type = 'input' AND i.task_id <> o.task_id
-  JOIN tasks t ON t.task_id = i.task_id
- WHERE o.task_id = ANY(:task_ids::bigint[]) AND o.type IN ('output', 'log')
-   AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
+  CROSS JOIN LATERAL (
+       SELECT FROM task_datasets i JOIN tasks t ON t.task_id = i.task_id
+        WHERE i.dataset_name = made.name AND i.type = 'input' AND i.task_id <> o.task_id
+          AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+        LIMIT 1) reader
+ WHERE o.task_id = ANY(:task_ids::bigint[]) AND o.type IN ('output', 'log');
 
 -- name: tasks_skipped_by_others
 -- Those whose finished input others that are not archived leave out: they ask for it whenever they read their input.

@@ -8,14 +8,18 @@ from typing import Any
 import httpx
 import pytest
 
+from services.task_definition.tasks.policy import duplication
+from services.task_definition.tasks.store.tasks import SQL
 from shared.auth import Authority
 from shared.db import Database
 from shared.events import TaskPrepared, TaskReady, TaskRegistered
 from shared.runtime.service import Service
+from tests import rows
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import an_input, analysis, output, production
+from tests.rows_read import rows_read
 
 CODE = {"type": "constant", "value": '-j "" -a jobO.old.tar.gz --run'}
 
@@ -76,8 +80,8 @@ async def test_a_new_input_is_used_from_the_next_submission_on(
     second["jobParameters"] = [an_input("data.a,data.b"), *second["jobParameters"][1:]]
     assert "changed: jobParameters" in (await send(user, second))["message"]
     await deliver(database, service, TaskRegistered(task_id=task_id))
-    rows = await rows_of(database, "SELECT dataset_name, n_files FROM task_datasets WHERE type = 'input' ORDER BY 1")
-    assert [tuple(row) for row in rows] == [("data.a", 7), ("data.b", 30)]
+    found = await rows_of(database, "SELECT dataset_name, n_files FROM task_datasets WHERE type = 'input' ORDER BY 1")
+    assert [tuple(row) for row in found] == [("data.a", 7), ("data.b", 30)]
     assert (await task_row(database, task_id))["status"] == "ready"
 
 
@@ -158,6 +162,44 @@ async def test_two_tasks_write_one_dataset_only_if_duplication_is_allowed(
     assert (await task_row(database, second))["status"] != "broken"
     writers = await value_of(database, "SELECT count(*) FROM task_datasets WHERE dataset_name = 'mc.simulation'")
     assert writers == 2
+
+
+async def test_a_dataset_has_no_more_writers_than_may_be_read(
+    database: Database, service: Service, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duplication, "MOST_WRITERS", 2)
+    items = [an_input(), {**output("simulation"), "value": "--out=HITS.$JEDITASKID._${SN/P}.root"}]
+    for name in ("first", "second"):
+        task = production(name, allowTaskDuplication=True, log=None) | {"jobParameters": items}
+        task_id, _ = await define(database, service, producer, task)
+        assert (await task_row(database, task_id))["status"] != "broken"
+    third = production("third", allowTaskDuplication=True, log=None) | {"jobParameters": items}
+    reply = await send(producer, third)
+    assert not reply["success"] and "tasks write this dataset; allowed: one that fewer write" in reply["message"]
+
+
+async def test_of_many_writers_of_a_dataset_no_more_are_read_than_may_be(database: Database) -> None:
+    async with database.read() as connection:
+        await rows.change(
+            connection,
+            "INSERT INTO tasks (task_id, task_name, user_name, status) SELECT n, 't', 'u', 'done'"
+            " FROM generate_series(1, 5000) n",
+        )
+        await rows.change(
+            connection,
+            "INSERT INTO task_datasets (dataset_id, task_id, dataset_name, type, status)"
+            " SELECT n, n, 'popular', 'output', 'done' FROM generate_series(1, 5000) n",
+        )
+        await rows.change(
+            connection,
+            "INSERT INTO tasks_archive (task_id, user_name, status, task, datasets, outputs) SELECT -n, 'u', 'done',"
+            " '{}', '[]', '{\"popular\": []}' FROM generate_series(1, 5000) n",
+        )
+        await connection.execute("ANALYZE")
+        given = {"names": ["popular"], "besides": None, "most": 50}
+        arguments = tuple(map(given.get, SQL.parameters("writers_of_datasets")))
+        n_rows = await rows_read(connection, SQL.text("writers_of_datasets"), arguments)
+    assert 100 <= n_rows <= 400, f"it reads {n_rows} rows"
 
 
 async def test_the_client_says_that_duplication_is_allowed_by_not_asking_for_a_unique_name(

@@ -5,6 +5,7 @@ Source: JEDI: Broken tasks (allowTaskDuplication).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ from services.task_definition.tasks.policy.outputs import plan_outputs
 from services.task_definition.tasks.policy.task_spec import TaskSpec
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
+
+#: tasks that may write one dataset, so that who asks for them reads no more
+MOST_WRITERS = 500
+TOO_MANY = f"{MOST_WRITERS} tasks write this dataset; allowed: one that fewer write"
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,14 @@ def taken(
 ) -> list[FieldProblem]:
     """What is wrong where other tasks write the same datasets.
 
-    With duplication allowed both must be of one owner, and name their files differently: by $JEDITASKID.
-    Which task it is hears who may read it (`may_read`; else the owner alone).
+    With duplication allowed both must be of one owner, and name their files differently: by $JEDITASKID; and there are
+    at most MOST_WRITERS. Which task it is hears who may read it (`may_read`; else the owner alone).
     """
     fields, templates = fields_of_outputs(spec), _templates(spec)
-    found = []
+    writers = list(writers)
+    n_writers = Counter(one.dataset_name for one in writers)
+    full = [name for name, n_tasks in n_writers.items() if n_tasks >= MOST_WRITERS] if spec.allows_duplication else []
+    found = [problem(fields.get(name, "dataset"), name, TOO_MANY) for name in full]
     for one in writers:
         field = fields.get(one.dataset_name, "dataset")
         is_own = (one.user_name, one.vo) == (owner, spec.parameters.vo)

@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 
 from services.task_definition.desk.store.work_queues import work_queues
+from services.task_definition.tasks.policy import duplication
 from services.task_definition.tasks.policy.classes import Sharing
 from services.task_definition.tasks.policy.duplication import Writer
 from services.task_definition.tasks.policy.shares import ShareNode
@@ -255,8 +256,10 @@ async def lock_names(work: UnitOfWork, names: Sequence[str]) -> None:
 
 
 async def writers(connection: asyncpg.Connection, names: Sequence[str], *, besides: int | None = None) -> list[Writer]:
-    """Find every task but `besides` that writes one of these datasets, by dataset."""
-    rows = await SQL.rows(connection, "writers_of_datasets", names=list(names), besides=besides)
+    """Find tasks but `besides` that write these datasets, by dataset: at most MOST_WRITERS of each."""
+    rows = await SQL.rows(
+        connection, "writers_of_datasets", names=sorted(set(names)), besides=besides, most=duplication.MOST_WRITERS
+    )
     return [Writer(**{**dict(row), "templates": frozenset(row["templates"])}) for row in rows]
 
 

@@ -138,28 +138,37 @@ SELECT pg_advisory_xact_lock(hashed.name)
   FROM (SELECT DISTINCT hashtextextended(name, 0) AS name FROM unnest(:names::text[]) AS x (name) ORDER BY 1) hashed;
 
 -- name: writers_of_datasets
--- Tasks that write these datasets, or did before they were archived, with the names that they give their files there; of
--- those that are not defined yet what their parameters say. Indexes task_parameters_outputs, tasks_archive_outputs. For a task that is being defined (besides) only earlier ones of
--- these count: of two that are defined at one moment exactly one goes on. Who says these names is found before their
--- states are looked at: the other way reads the parameters of all that are registered.
+-- Tasks that write these datasets, or did before they were archived, at most so many of each, with the names that they
+-- give their files there; of those that are not defined yet what their parameters say. For a task that is being defined
+-- (besides) only earlier ones of these count: of two that are defined at one moment exactly one goes on. Who says these
+-- names is found before their states are looked at: the other way reads the parameters of all that are registered.
+-- Indexes task_parameters_outputs, task_datasets_name, tasks_archive_outputs.
 WITH saying AS MATERIALIZED (
     SELECT task_id, orrery_stated_outputs(task_parameters) AS names FROM task_parameters
      WHERE orrery_stated_outputs(task_parameters) && :names::text[])
-SELECT given.name AS dataset_name, t.task_id, t.user_name, coalesce(t.vo, '') AS vo, '{}'::text[] AS templates
-  FROM saying s JOIN tasks t USING (task_id) CROSS JOIN LATERAL unnest(s.names) given (name)
- WHERE t.status = 'registered' AND given.name = ANY(:names::text[]) AND (:besides::bigint IS NULL OR t.task_id < :besides)
-   AND NOT EXISTS (SELECT FROM task_datasets w WHERE w.task_id = t.task_id AND w.dataset_name = given.name)
+(SELECT given.name AS dataset_name, t.task_id, t.user_name, coalesce(t.vo, '') AS vo, '{}'::text[] AS templates
+   FROM saying s JOIN tasks t USING (task_id) CROSS JOIN LATERAL unnest(s.names) given (name)
+  WHERE t.status = 'registered' AND given.name = ANY(:names::text[]) AND (:besides::bigint IS NULL OR t.task_id < :besides)
+    AND NOT EXISTS (SELECT FROM task_datasets w WHERE w.task_id = t.task_id AND w.dataset_name = given.name)
+  LIMIT :most::int * cardinality(:names::text[]))
 UNION ALL
-(SELECT d.dataset_name, d.task_id, t.user_name, coalesce(t.vo, '') AS vo,
-       coalesce(array_agg(o.file_name_template) FILTER (WHERE o.file_name_template IS NOT NULL), '{}') AS templates
-  FROM task_datasets d JOIN tasks t USING (task_id) LEFT JOIN output_templates o USING (dataset_id)
- WHERE d.dataset_name = ANY(:names::text[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log', 'tmpl_output', 'tmpl_log')
-   AND (:besides::bigint IS NULL OR d.task_id <> :besides)
- GROUP BY d.dataset_name, d.task_id, t.user_name, t.vo)
+SELECT d.dataset_name, d.task_id, t.user_name, coalesce(t.vo, '') AS vo,
+       ARRAY(SELECT o.file_name_template FROM output_templates o
+              WHERE o.dataset_id = ANY(d.ids) AND o.file_name_template IS NOT NULL) AS templates
+  FROM unnest(:names::text[]) AS w (name)
+ CROSS JOIN LATERAL (
+       SELECT n.dataset_name, n.task_id, array_agg(n.dataset_id) AS ids
+         FROM (SELECT dataset_name, task_id, dataset_id FROM task_datasets
+                WHERE dataset_name = w.name
+                  AND type IN ('output', 'log', 'trn_output', 'trn_log', 'tmpl_output', 'tmpl_log')
+                  AND (:besides::bigint IS NULL OR task_id <> :besides)
+                LIMIT :most::int) n
+        GROUP BY n.dataset_name, n.task_id) d
+  JOIN tasks t USING (task_id)
 UNION ALL
-SELECT o.name, a.task_id, a.user_name, coalesce(a.vo, ''), ARRAY(SELECT jsonb_array_elements_text(o.templates))
-  FROM tasks_archive a CROSS JOIN LATERAL jsonb_each(a.outputs) o (name, templates)
- WHERE a.outputs ?| :names::text[] AND o.name = ANY(:names::text[])
+SELECT w.name, a.task_id, a.user_name, coalesce(a.vo, ''), ARRAY(SELECT jsonb_array_elements_text(a.outputs -> w.name))
+  FROM unnest(:names::text[]) AS w (name)
+ CROSS JOIN LATERAL (SELECT * FROM tasks_archive WHERE outputs ? w.name LIMIT :most::int) a
  ORDER BY dataset_name, task_id;
 
 -- name: asked_by_submission
