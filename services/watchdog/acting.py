@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -29,6 +30,9 @@ TICK_S = 5.0
 SLICE_S, FEWEST = 0.2, 50
 #: of one run that is asked for: slices, seconds, ids that are told of each event
 MOST_SLICES, MOST_SECONDS, MOST_IDS = 200, 20.0, 1000
+#: what began before a look and was committed after it is seen by the next one
+OVERLAP = timedelta(minutes=2)
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 #: fields of events that name what they are about
 _ABOUT = ("job_ids", "failed_job_ids", "task_id", "chunk_id", "transfer_ids")
 
@@ -47,6 +51,25 @@ class SliceTime:
     def ends_after(self, n_done: int) -> bool:
         """Whether what is left, after so many of a kind that was read at once, is for the next slice."""
         return n_done >= FEWEST and self.is_over
+
+
+@dataclass
+class Lately:
+    """Since when a search asks about what changed: since its last look.
+
+    Where it judged otherwise then, it asks about all. `judged_by`: what the answer depends on besides rows.
+    """
+
+    judged_by: object = None
+    until: datetime = EVER
+
+    def since(self, judged_by: object) -> datetime:
+        """From when on changes are asked about."""
+        return EVER if judged_by != self.judged_by else max(EVER, self.until - OVERLAP)
+
+    def looked(self, judged_by: object, now: datetime) -> None:
+        """Note that all that changed until now was judged."""
+        self.judged_by, self.until = judged_by, now
 
 
 @dataclass(frozen=True)

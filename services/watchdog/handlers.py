@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from prometheus_client import Counter
 
 from services.watchdog import sweeping as sweeps
-from services.watchdog.acting import Looked, SliceTime
+from services.watchdog.acting import EVER, OVERLAP, Lately, Looked, SliceTime
 from services.watchdog.parameters import WatchLimits
 from services.watchdog.pausing import pause_analysis, pause_failing
 from services.watchdog.policy import tasks as task_policy
@@ -27,10 +27,6 @@ from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
 
 log = logging.getLogger(__name__)
-
-#: what began before a look and was committed after it is seen by the next one
-OVERLAP = timedelta(minutes=2)
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
 #: looks at them itself: a reminder here would only put its `retry_at` off.
@@ -55,6 +51,7 @@ class Watchdog:
         self._sweep = ReconcilingSweep(self._limits, swept)
         #: whether throttled tasks are left for whom a slice had no time
         self._pauses_are_over = False
+        self._throttled, self._failing = Lately(), Lately()
 
     async def watch_tasks(self, work: UnitOfWork) -> Looked:
         """Let pending tasks go on or exhaust them, look again at tasks that asked."""
@@ -143,20 +140,24 @@ class Watchdog:
         last = await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s)
         if last is None:
             return Looked()
-        n_throttled = await self._throttle(work, time)
-        if time.ends_after(n_throttled):
+        n_throttled, more = await self._throttle(work, time)
+        if more:
             await store.give_back_turn(work.connection, "attempts", last.at)
             return Looked(True, n_throttled, n_throttled)
-        await pause_failing(work, self._parameters, self._grid)
+        await pause_failing(work, self._parameters, self._grid, self._failing)
         await pause_analysis(work, self._parameters, self._grid)
         return await self._release_throttled(work, time, n_throttled)
 
-    async def _throttle(self, work: UnitOfWork, time: SliceTime) -> int:
-        """Throttle tasks whose files were tried too often, while there is time; how many."""
+    async def _throttle(self, work: UnitOfWork, time: SliceTime) -> tuple[int, bool]:
+        """Throttle tasks whose files were tried too often, while there is time; how many, and whether some are left."""
         n_throttled, every = 0, self._limits.periods.throttle_attempts
         if not every:
-            return 0
-        rows = await store.SQL.rows(work.connection, "throttle_candidates", every_attempts=every, most=store.MOST_TASKS)
+            return 0, False
+        rows = await store.SQL.rows(
+            work.connection, "throttle_candidates", every_attempts=every, since=self._throttled.since(every),
+            most=store.MOST_TASKS,
+        )  # fmt: skip
+        more = len(rows) >= store.MOST_TASKS
         for row in rows:
             decision = task_policy.throttle(row["max_attempt_nr"], row["num_throttled"], every)
             if decision is not None:
@@ -164,8 +165,11 @@ class Watchdog:
                 await work.because(reason)
                 n_throttled += await store.throttle_task(work.connection, row["task_id"], decision, reason)
             if time.ends_after(n_throttled):
+                more = True
                 break
-        return n_throttled
+        if not more:
+            work.after_commit(partial(self._throttled.looked, every, work.now))
+        return n_throttled, more
 
     async def _release_throttled(self, work: UnitOfWork, time: SliceTime, n_done: int) -> Looked:
         """Let throttled tasks go on, while there is time; what the slice did in all, so many before."""

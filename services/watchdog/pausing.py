@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 
+from services.watchdog.acting import Lately
 from services.watchdog.policy import running_use, transfers
 from services.watchdog.policy.failures import (
     HEP_SCORE_RATE,
@@ -32,16 +35,19 @@ from shared.task.stored import name_of
 EXEMPT = name_of("no_auto_pause")
 
 
-async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGrid) -> None:
+async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGrid, lately: Lately) -> None:
     """Ask for the command on each such task; nothing is read while no rate is set.
 
-    A task that says noAutoPause neither pauses nor makes others pause.
+    A task that says noAutoPause neither pauses nor makes others pause. `lately`: when all were looked at last. A task
+    that reaches the least number of jobs by one that finished is found at its next failure.
     """
     limits = _limits(parameters)
     if not any(one.is_on for one in limits.values()):
         return
     reasons: dict[int, str] = {}
-    tasks = await _failing(work, limits, grid)
+    tasks = await _failing(work, limits, grid, lately.since(limits))
+    if len(tasks) < store.MOST_TASKS:
+        work.after_commit(partial(lately.looked, limits, work.now))
     found = {task.task_id: pauses(task, limits.get(task.gshare, limits[""])) for task in tasks}
     of_types: dict[str, str] = {}
     for task in tasks:
@@ -78,7 +84,9 @@ def _limits(parameters: Parameters) -> dict[str, PauseLimits]:
     }
 
 
-async def _failing(work: UnitOfWork, limits: Mapping[str, PauseLimits], grid: KnownGrid) -> Sequence[FailingTask]:
+async def _failing(
+    work: UnitOfWork, limits: Mapping[str, PauseLimits], grid: KnownGrid, since: datetime
+) -> Sequence[FailingTask]:
     usual = limits[""]
     own = {share: one for share, one in limits.items() if share}
     powers: dict[str, float] = {}
@@ -91,7 +99,8 @@ async def _failing(work: UnitOfWork, limits: Mapping[str, PauseLimits], grid: Kn
         hep_score_rates_percent=[one.hep_score_rate_percent for one in own.values()],
         usual_rate_percent=usual.failure_rate_percent, usual_hep_score_rate_percent=usual.hep_score_rate_percent,
         queues=list(powers), powers=list(powers.values()), usual_power=DEFAULT_CORE_POWER_HS06,
-        least_jobs=usual.least_jobs, least_remaining=usual.least_remaining, most=store.MOST_TASKS,
+        least_jobs=usual.least_jobs, least_remaining=usual.least_remaining, since=since,
+        most=store.MOST_TASKS,
     )  # fmt: skip
     return [FailingTask(**dict(row)) for row in rows]
 

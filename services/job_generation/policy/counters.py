@@ -34,12 +34,14 @@ class Counts:
 class CounterChanges:
     """Changes of several datasets in one transaction, and the jobs that were counted in it.
 
-    `ended`: jobs by task and state; `core_s`: core seconds of theirs by task, queue and state.
+    `ended`: jobs by task and state; `core_s`: core seconds of theirs by task, queue and state; `tried`: tasks with jobs
+    that did not finish.
     """
 
     by_dataset: dict[int, Counts] = field(default_factory=dict)
     ended: dict[tuple[int, JobStatus], int] = field(default_factory=lambda: defaultdict(int))
     core_s: dict[tuple[int, str, JobStatus], float] = field(default_factory=lambda: defaultdict(float))
+    tried: set[int] = field(default_factory=set)
 
     def moved(
         self,
@@ -71,7 +73,9 @@ class CounterChanges:
             counts.n_files_on_hold += n_files
 
     def job_ended(self, task_id: int, queue: str | None, status: JobStatus, core_s: float | None) -> None:
-        """Count a job that finished or failed; closed and cancelled ones are neither."""
+        """Count a job that finished or failed; closed and cancelled ones are neither, but were tried."""
+        if status in ("failed", "closed", "cancelled"):
+            self.tried.add(task_id)
         if status not in ("finished", "failed"):
             return
         self.ended[task_id, status] += 1
@@ -83,6 +87,7 @@ class CounterChanges:
         self.by_dataset.clear()
         self.ended.clear()
         self.core_s.clear()
+        self.tried.clear()
 
     def rows(self) -> Iterable[tuple[int, Counts]]:
         """Changed datasets in order of id: the order in which their rows are locked."""

@@ -16,7 +16,7 @@ async def apply(work: UnitOfWork, changes: CounterChanges) -> None:
     rows = list(changes.rows())
     if rows:
         await _count_files(work, rows)
-    if changes.ended:
+    if changes.ended or changes.tried:
         await _count_jobs(work, changes)
     changes.clear()
 
@@ -42,7 +42,7 @@ async def _count_files(work: UnitOfWork, rows: Sequence[tuple[int, Counts]]) -> 
 
 async def _count_jobs(work: UnitOfWork, changes: CounterChanges) -> None:
     ended, core_s = changes.ended, changes.core_s
-    tasks = sorted({task_id for task_id, _ in ended})
+    tasks = sorted({task_id for task_id, _ in ended} | changes.tried)
     used = sorted({(task_id, queue) for task_id, queue, _ in core_s})
     await SQL.run(
         work.connection,
@@ -50,6 +50,7 @@ async def _count_jobs(work: UnitOfWork, changes: CounterChanges) -> None:
         task_ids=tasks,
         n_finished=[ended[one, "finished"] for one in tasks],
         n_failed=[ended[one, "failed"] for one in tasks],
+        are_tried=[one in changes.tried for one in tasks],
         used_task_ids=[task_id for task_id, _ in used],
         queues=[queue for _, queue in used],
         finished_core_s=[core_s[task_id, queue, "finished"] for task_id, queue in used],

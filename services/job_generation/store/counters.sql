@@ -19,12 +19,17 @@ UPDATE task_datasets d
 
 -- name: count_ended_jobs
 -- How many jobs of tasks ended well and how many did not, and the core seconds that they had at each queue: always after
--- the counters of datasets, and tasks in order of id, so that nobody waits in a circle.
+-- the counters of datasets, and tasks in order of id, so that nobody waits in a circle. The time of a try is written once
+-- a minute: it is in an index.
 WITH counted AS (
-    INSERT INTO task_job_counts AS c (task_id, n_finished, n_failed)
-    SELECT * FROM unnest(:task_ids::bigint[], :n_finished::bigint[], :n_failed::bigint[])
+    INSERT INTO task_job_counts AS c (task_id, n_finished, n_failed, tried_at)
+    SELECT n.task_id, n.n_finished, n.n_failed, CASE WHEN n.is_tried THEN orrery_now() END
+      FROM unnest(:task_ids::bigint[], :n_finished::bigint[], :n_failed::bigint[], :are_tried::boolean[])
+           AS n (task_id, n_finished, n_failed, is_tried)
     ON CONFLICT (task_id) DO UPDATE SET n_finished = c.n_finished + excluded.n_finished,
-           n_failed = c.n_failed + excluded.n_failed
+           n_failed = c.n_failed + excluded.n_failed,
+           tried_at = CASE WHEN c.tried_at > excluded.tried_at - interval '1 minute' THEN c.tried_at
+                           ELSE coalesce(excluded.tried_at, c.tried_at) END
     RETURNING task_id
 )
 INSERT INTO task_usage AS u (task_id, queue, finished_core_s, failed_core_s)

@@ -271,7 +271,8 @@ UPDATE tasks
 RETURNING task_id;
 
 -- name: due_tasks
--- Live tasks that asked to be looked at again: assigning without a nucleus, working ones that found no queue.
+-- Live tasks that asked to be looked at again: assigning without a nucleus, working ones that found no queue; held like
+-- pending ones.
 SELECT task_id, status FROM tasks
  WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
  ORDER BY current_priority DESC, task_id
@@ -355,10 +356,16 @@ SELECT u.user_name, u.vo, c.queue, sum(c.n_cores)::bigint AS n_cores
  WHERE c.status = 'running' AND c.gshare = ANY(:gshares::text[]) GROUP BY 1, 2, 3;
 
 -- name: throttle_candidates
--- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No
--- number says that the task is never throttled (noThrottle).
+-- Of tasks that were tried, or changed their state, since the last look only those whose files may be tried so often at all,
+-- and that reached a multiple they were not throttled for yet. No number says that the task is never throttled (noThrottle).
+-- Indexes task_job_counts_tried, tasks_changed, task_files_tried.
+WITH asked AS MATERIALIZED (
+    SELECT task_id FROM task_job_counts WHERE tried_at >= :since
+    UNION
+    SELECT task_id FROM tasks WHERE state_change_time >= :since AND status IN ('ready', 'scouting', 'running')
+)
 SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
-  FROM tasks t
+  FROM asked JOIN tasks t USING (task_id)
   CROSS JOIN LATERAL (
        SELECT coalesce(max(f.attempt_nr), 0) AS max_attempt_nr
          FROM task_datasets d JOIN task_files f ON f.dataset_id = d.dataset_id
@@ -372,12 +379,17 @@ SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
 
 -- name: failing_tasks
 -- Running tasks of a label of which as many jobs failed as a rate allows, or jobs of as much of the HEP score seconds,
--- with what is left of their input, those of most failures first. A share without a rate of its own has the usual one,
--- which may be NULL; what jobs used is read only where such a rate is set. Indexes tasks_by_status, task_usage_pkey.
-WITH failing AS MATERIALIZED (
+-- with what is left of their input, those of most failures first: of those of which a job failed, or that changed their
+-- state, since the last look. A share without a rate of its own has the usual one, which may be NULL; what jobs used is
+-- read only where such a rate is set. Indexes task_job_counts_tried, tasks_changed, task_usage_pkey.
+WITH asked AS MATERIALIZED (
+    SELECT task_id FROM task_job_counts WHERE tried_at >= :since
+    UNION
+    SELECT task_id FROM tasks WHERE state_change_time >= :since AND status IN ('running')
+), failing AS MATERIALIZED (
     SELECT t.task_id, coalesce(t.gshare, '') AS gshare, t.request_type, j.n_finished, j.n_failed,
            u.finished_hep_score_s, u.failed_hep_score_s
-      FROM tasks t JOIN task_job_counts j USING (task_id)
+      FROM asked JOIN tasks t USING (task_id) JOIN task_job_counts j USING (task_id)
       LEFT JOIN unnest(:gshares::text[], :rates_percent::float8[], :hep_score_rates_percent::float8[])
              AS own (gshare, rate_percent, hep_score_rate_percent) ON own.gshare = t.gshare
      CROSS JOIN LATERAL (

@@ -389,8 +389,11 @@ CREATE TABLE task_job_counts (
     n_finished bigint NOT NULL DEFAULT 0,      -- finished
     n_failed bigint NOT NULL DEFAULT 0,        -- failed
     -- its needs are measured again when so many have finished: after its scouts, and when a rule asks for it
-    measures_at bigint
+    measures_at bigint,
+    tried_at timestamptz                       -- when one last ended that did not finish, up to a minute earlier
 );
+-- Tasks that may be tried too often, or fail too much, since somebody last looked.
+CREATE INDEX task_job_counts_tried ON task_job_counts (tried_at) WHERE tried_at IS NOT NULL;
 
 -- Core seconds that jobs of a task had at each queue, counted when their results are: the HEP score rate of failures is
 -- that of these, and ended jobs leave the hot table.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 
@@ -286,6 +287,25 @@ async def test_finished_and_failed_jobs_of_a_task_are_counted_once_and_others_ar
     assert await story.fetch(counted, task_id) == [{"n_finished": 0, "n_failed": 1}]
     await story.end(jobs[2:], "finished")
     assert await story.fetch(counted, task_id) == [{"n_finished": 2, "n_failed": 1}]
+
+
+async def test_when_a_job_that_did_not_finish_was_counted_is_written_once_a_minute(story: Story) -> None:
+    task_id = await story.task(n_files=5)
+    jobs = await story.jobs_of(task_id)
+    tried = "SELECT tried_at FROM task_job_counts WHERE task_id = $1"
+    await story.end(jobs[:1], "finished")
+    assert await story.value(tried, task_id) is None
+    await story.end(jobs[1:2], "closed", source="watchdog")
+    first = await story.value(tried, task_id)
+    assert first is not None, "it was tried, and counts as neither"
+    await story.end(jobs[2:3], "failed", source="payload")
+    assert await story.value(tried, task_id) == first
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE task_job_counts SET tried_at = tried_at - interval '61 s'")
+    await story.end(jobs[3:4], "finished")
+    assert await story.value(tried, task_id) == first - timedelta(seconds=61)
+    await story.end(jobs[4:], "failed", source="payload")
+    assert await story.value(tried, task_id) >= first
 
 
 async def test_a_task_whose_last_job_ends_while_a_command_opens_its_input_in_slices_is_not_over(story: Story) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
+from services.watchdog.acting import Lately
 from services.watchdog.pausing import pause_failing
 from services.watchdog.policy.failures import FailingTask, PauseLimits, pauses
 from services.watchdog.store import due
@@ -136,10 +138,10 @@ async def test_tables_are_not_read_while_no_rate_is_set(
     monkeypatch.setattr(due.SQL, "rows", rows_of)
     await stage.set("MIN_JOBS_TO_PAUSE_managed", 10)
     async with stage.database.begin(reason="test") as work:
-        await pause_failing(work, stage.parameters, KnownGrid(NullCache()))
+        await pause_failing(work, stage.parameters, KnownGrid(NullCache()), Lately())
         assert read == []
         await stage.set(f"{RATE}_managed_MC", 50)
-        await pause_failing(work, stage.parameters, KnownGrid(NullCache()))
+        await pause_failing(work, stage.parameters, KnownGrid(NullCache()), Lately())
     assert read == ["failing_tasks"]
 
 
@@ -206,3 +208,23 @@ def test_a_quarter_of_the_jobs_may_have_used_half_of_the_hep_score_seconds(
 ) -> None:
     task = FailingTask(7, "MC", None, 750, 250, 750, 400, finished_hep_score_s=7.5e6, failed_hep_score_s=7.5e6)
     assert pauses(task, PauseLimits(number_percent, hep_score_rate_percent=used_percent)) == told
+
+
+async def test_a_task_is_judged_again_when_one_of_its_jobs_fails_or_a_rate_is_set(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    old = stage.clock.now - timedelta(days=1)
+    task_id = await failing(connection, failed=400, state_change_time=old)
+    await stage.set(f"{RATE}_managed", 50)
+    assert await paused(stage) == {}
+    stage.clock.forward(minutes=10)
+    await rows.change(connection, "UPDATE task_job_counts SET n_failed = 700")
+    assert await paused(stage) == {}, "nobody wrote when that was"
+    stage.clock.forward(minutes=10)
+    await rows.change(connection, "UPDATE task_job_counts SET tried_at = $1", stage.clock.now - timedelta(minutes=11))
+    assert [*await paused(stage)] == [task_id]
+    stage.clock.forward(minutes=30)
+    assert await paused(stage) == {}, "it was asked to pause"
+    stage.clock.forward(minutes=10)
+    await stage.set(f"{RATE}_managed", 40)
+    assert [*await paused(stage)] == [task_id], "all are judged by the new rate"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import asyncpg
 import pytest
@@ -309,6 +308,30 @@ async def test_of_what_is_due_the_watchdog_reads_each_row_once(populated: asyncp
     given = {"before": now, "most": 100, "merges_before": now, "es_priority": 900, "back_since": now}
     n_rows = await rows_read(populated, DUE.text("due_jobs"), tuple(map(given.get, DUE.parameters("due_jobs"))))
     assert 100 <= n_rows <= 100 * 4, "the index, the job, its task"
+
+
+async def test_of_tasks_that_were_not_tried_since_the_last_look_none_is_read(populated: asyncpg.Connection) -> None:
+    from services.watchdog.store.due import SQL as DUE
+
+    await populated.execute("SET session_replication_role = replica")
+    await populated.execute(
+        "INSERT INTO task_job_counts (task_id, n_finished, n_failed, tried_at)"
+        " SELECT task_id, 500, 700, orrery_now() + (task_id - 2000) * interval '1 minute' FROM tasks"
+    )
+    await populated.execute("ANALYZE task_job_counts")
+    await populated.execute("SET session_replication_role = DEFAULT")
+    now = await populated.fetchval("SELECT orrery_now()")
+    given = {
+        "since": now + timedelta(seconds=1), "every_attempts": 5, "most": 500, "gshares": [], "rates_percent": [],
+        "hep_score_rates_percent": [], "usual_power": 10.0, "queues": [], "powers": [], "label": "managed",
+        "usual_hep_score_rate_percent": None, "least_jobs": 1000, "usual_rate_percent": 50.0, "exempt": "noAutoPause",
+        "least_remaining": 100,
+    }  # fmt: skip
+    for hours, most in ((0, 4 * 18_000), (290, 4 * 600), (400, 0)):
+        given["since"] = now + timedelta(hours=hours, seconds=1)
+        for name in ("throttle_candidates", "failing_tasks"):
+            n_rows = await rows_read(populated, DUE.text(name), tuple(map(given.get, DUE.parameters(name))))
+            assert n_rows <= most, f"{name} reads {n_rows} rows since {hours} h later"
 
 
 async def test_of_groups_that_wait_the_jobs_of_their_tasks_are_read_alone(populated: asyncpg.Connection) -> None:
