@@ -97,7 +97,7 @@ ES_TOO_LONG = TimeRule(
 #: analysis that waits is sent elsewhere with all that was made with it for the queue (JEDI: Job rebrokerage)
 GROUP_RESTS = timedelta(hours=3)
 ANALYSIS_WAITS = TimeRule(
-    "analysis_waits", BEFORE_RUNNING, _STATE, Varies.ANALYSIS, "closed", REASSIGNED, _REBROKERAGE,
+    "analysis_waits", BEFORE_RUNNING, Since.ACTIVATION, Varies.ANALYSIS, "closed", REASSIGNED, _REBROKERAGE,
     Condition(analysis=True, may_move=True, group_rests_for_h=GROUP_RESTS / timedelta(hours=1)),
 )  # fmt: skip
 ANALYSIS_CLOSED = TimeRule(

@@ -139,6 +139,8 @@ def sentence(rule: TimeRule, status: JobStatus, limit: timedelta) -> str:
         return f"{status}, and analysis does not begin there{told}"
     if rule.since is Since.CREATION:
         return f"still {status} more than {hours} after its creation{told}"
+    if rule.since is Since.ACTIVATION and status == "starting":
+        return f"still starting more than {hours} after its activation{told}"
     if rule.since is Since.HEARTBEAT:
         return f"{status} without any sign for more than {hours}{told}"
     return f"{status} for more than {hours}{told}"
@@ -179,7 +181,8 @@ def first_asked(
 ) -> dict[JobStatus, FirstAsked]:
     """How long jobs may be in each live state before rules are asked: the shortest limits at any queue.
 
-    A pilot is heard when its job starts, so that a limit for heartbeats counts from the change of state.
+    A pilot is heard when its job starts, so that a limit for heartbeats counts from the change of state; one since the
+    activation does, too, and is known exactly when the rules are asked, after the limit of heartbeats.
     """
     places = {WatchedQueue(workflow=one.workflow, transfer_time_high_days=one.transfer_time_high_days,
                            transfer_time_low_days=one.transfer_time_low_days) for one in queues}  # fmt: skip

@@ -32,6 +32,8 @@ class Since(StrEnum):
     CREATION = "creation"
     STATE_CHANGE = "state change"
     HEARTBEAT = "heartbeat"
+    #: of a job that was not activated yet: the change of state
+    ACTIVATION = "activation"
 
 
 class Varies(StrEnum):
@@ -85,7 +87,8 @@ class WatchedJob:
     request of ours about its outputs is not done. `in_job_set`: it merges events, or processes them with a high
     priority. `is_bound`: it merges what was made there, or its task has one queue to go to. `came_back_until`: its work
     was taken from this queue lately and came back, and stays until then. `group_moved_at`: when one of those that were
-    made with it for its queue last went on.
+    made with it for its queue last went on. `activated_at`: of analysis that is
+    starting, when it was last activated.
     """
 
     job_id: int
@@ -110,6 +113,7 @@ class WatchedJob:
     is_bound: bool = False
     came_back_until: datetime | None = None
     group_moved_at: datetime | None = None
+    activated_at: datetime | None = None
 
     @property
     def group(self) -> Group:
@@ -125,6 +129,8 @@ class WatchedJob:
         """When the time that `since` names began to run."""
         if since is Since.CREATION:
             return self.created_at
+        if since is Since.ACTIVATION:
+            return self.activated_at or self.state_changed_at
         if since is Since.STATE_CHANGE or self.heartbeat_at is None:
             return self.state_changed_at
         return max(self.heartbeat_at, self.state_changed_at)

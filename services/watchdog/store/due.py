@@ -32,7 +32,7 @@ from shared.states.job import JobStatus
 from shared.states.task import TaskStatus
 from shared.timeouts.built_in import FAST_REBROKERAGE, GROUP_RESTS, REBROKERED, WORKER_GONE
 from shared.timeouts.judging import Expiry, FirstAsked
-from shared.timeouts.rule import ES_PRIORITY, Group, WatchedJob, WatchedQueue
+from shared.timeouts.rule import ES_PRIORITY, Group, Since, WatchedJob, WatchedQueue
 
 SQL = Queries.beside(__file__)
 
@@ -178,7 +178,9 @@ async def _asked_jobs(
     """Jobs with everything that rules ask about them; when a group went on is read once in a turn."""
     jobs = [_asked_job(row, asked) for row in rows]
     since = asked.now - GROUP_RESTS
-    resting = [job for job in jobs if job.is_analysis and job.status in WAITING and job.state_changed_at <= since]
+    resting = [
+        job for job in jobs if job.is_analysis and job.status in WAITING and job.begin(Since.ACTIVATION) <= since
+    ]
     if not resting:
         return jobs
     await _read_moves(connection, [job for job in resting if job.group not in asked.moved_at], asked, since)
@@ -215,6 +217,7 @@ def _asked_job(row: asyncpg.Record, asked: FactsAsked) -> WatchedJob:
         producers_gone=row["producers_gone"],
         report_waits=row["report_waits"],
         in_job_set=row["in_job_set"],
+        activated_at=row["activated_at"],
     )
 
 

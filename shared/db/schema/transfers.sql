@@ -132,6 +132,16 @@ RETURNS TABLE (task_id bigint, chunk_id bigint, queue text, moved_at timestamptz
       FROM moved m JOIN asked USING (task_id, chunk_id, queue) GROUP BY 1, 2, 3
 $$;
 
+-- When a job was last activated. Indexes transition_log_entity, transition_log_batches of its days.
+CREATE FUNCTION orrery_activated_at(asked bigint, created timestamptz) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT max(at) FROM (
+        SELECT at FROM transition_log
+         WHERE entity = 'job' AND entity_id = asked AND to_status = 'activated' AND at >= created
+        UNION ALL
+        SELECT at FROM transition_log
+         WHERE entity = 'job' AND entity_ids @> ARRAY[asked] AND to_status = 'activated' AND at >= created) activated
+$$;
+
 -- What time-out rules ask about a live job; what no rule asks in its state is not looked up. `merges_before`: whoever wrote
 -- the input of a merge job and changed since then may still wait for it. `back_since`: work that was taken from the queue
 -- since then by rebrokerage (codes 105, 130) and came back is told, with the time when it was.
@@ -140,7 +150,7 @@ RETURNS TABLE (job_id bigint, status text, creation_time timestamptz, state_chan
                heartbeat_at timestamptz, current_priority int, prod_source_label text, queue text, job_type text, vo text,
                deadline_at timestamptz, stays boolean, own_stage_out boolean, producers_gone boolean,
                report_waits boolean, in_job_set boolean, task_id bigint, chunk_id bigint, working_group text,
-               is_bound boolean, taken_at timestamptz)
+               is_bound boolean, taken_at timestamptz, activated_at timestamptz)
 LANGUAGE sql STABLE AS $$
     SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
            j.prod_source_label, j.queue, j.job_type, coalesce(t.vo, ''), j.deadline_at,
@@ -157,6 +167,8 @@ LANGUAGE sql STABLE AS $$
            j.task_id, j.chunk_id, coalesce(t.working_group, ''), orrery_is_bound(j.job_type, t.site),
            CASE WHEN j.status IN ('defined', 'assigned', 'activated', 'starting')
                      AND orrery_is_analysis(NULL, j.prod_source_label)
-                THEN orrery_taken_from(j.queue, j.job_id, '{105,130}', back_since) END
+                THEN orrery_taken_from(j.queue, j.job_id, '{105,130}', back_since) END,
+           CASE WHEN j.status = 'starting' AND orrery_is_analysis(NULL, j.prod_source_label)
+                THEN orrery_activated_at(j.job_id, j.creation_time) END
       FROM jobs j LEFT JOIN tasks t USING (task_id) WHERE j.job_id = asked
 $$;

@@ -90,6 +90,42 @@ async def test_a_group_goes_after_12_hours_whole_and_says_by_which_rule(
     assert [row["job_id"] for row in left] == [other_chunk, elsewhere]
 
 
+@pytest.mark.parametrize("in_batch", [False, True])
+async def test_a_job_that_is_starting_goes_12_hours_after_its_activation(
+    stage: Stage, connection: asyncpg.Connection, in_batch: bool
+) -> None:
+    task = await task_of_user(connection)
+    values = {"status": "starting", "creation_time": START - 20 * HOUR}
+    job = await waiting(connection, task, HOUR, **values)
+    other = await waiting(connection, task, HOUR, chunk_id=8, **values)
+    for one, age in ((job, LIMIT), (other, LIMIT - MINUTE)):
+        named = {"entity_ids": [one, 99]} if in_batch else {"entity_id": one}
+        await rows.log(connection, task, "job", to_status="activated", at=START - age, **named)
+        await rows.log(connection, task, "job", to_status="starting", at=START - HOUR, **named)
+    assert await closed(stage) == []
+    stage.clock.forward(seconds=1)
+    (event,) = await look(stage)
+    assert event.job_ids == (job,)
+    assert event.reason == (
+        "still starting more than 12 h after its activation (analysis, none of its group went on for 3 h, its work may "
+        "go elsewhere)"
+    )
+    await connection.execute("SET orrery.now = '2026-03-01 12:00:01+00'")
+    told = await Explanation(KnownGrid(NullCache()), stage.parameters).job(connection, other, OPERATOR)
+    assert told is not None and told["time_out"]["at"] == START + MINUTE
+    assert "starting for 12 h since its activation" in told["time_out"]["text"]
+
+
+async def test_a_job_that_is_starting_stays_while_its_group_goes_on(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await task_of_user(connection)
+    job = await waiting(connection, task, HOUR, status="starting", creation_time=START - 20 * HOUR)
+    await rows.log(connection, task, "job", entity_id=job, to_status="activated", at=START - 13 * HOUR)
+    await waiting(connection, task, 2 * HOUR, status="running")
+    assert await closed(stage) == []
+
+
 async def test_production_that_waits_as_long_stays(stage: Stage, connection: asyncpg.Connection) -> None:
     await waiting(connection, await rows.task(connection), LIMIT + SECOND, prod_source_label="managed")
     assert await closed(stage) == []

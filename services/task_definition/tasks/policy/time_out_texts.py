@@ -52,7 +52,9 @@ def time_out(
     if found is None:
         return {"rule": None, "at": None, "text": f"no time-out: {_why_none(job, rules, now)}"}
     rule, at = found.rule, max(found.at, grace_until or found.at)
-    since = "its creation" if rule.since is Since.CREATION else f"the last {rule.since.value}"
+    since = {Since.CREATION: "its creation", Since.ACTIVATION: "its activation"}.get(rule.since)
+    if since is None or (rule.since is Since.ACTIVATION and job.status not in ("activated", "starting")):
+        since = f"the last {(Since.STATE_CHANGE if rule.since is Since.ACTIVATION else rule.since).value}"
     about = f", {rule.when.text}" if rule.when.text else ""
     waits = "; nothing ends before then, after an outage of ours" if at > found.at else ""
     text = (

@@ -251,7 +251,7 @@ LIMIT 1) found LEFT JOIN tasks t USING (task_id);
 -- What time-out rules ask about a live job beside its row, and what time it is.
 -- told by: DETAILS
 SELECT orrery_now() AS now, (SELECT grace_until FROM watch_runs WHERE watch = 'jobs') AS grace_until,
-       stays, own_stage_out, producers_gone, report_waits, in_job_set, working_group, is_bound,
+       stays, own_stage_out, producers_gone, report_waits, in_job_set, working_group, is_bound, activated_at,
        taken_at + make_interval(secs => :back_s) AS came_back_until,
        (SELECT moved_at FROM orrery_groups_moved(ARRAY[f.task_id], ARRAY[f.chunk_id], ARRAY[f.queue],
                                                  orrery_now() - make_interval(hours => 3))) AS group_moved_at
