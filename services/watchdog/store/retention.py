@@ -84,7 +84,11 @@ async def slice_by_tasks(work: UnitOfWork, rule: Rule, before: datetime, most: i
     if not found:
         return Slice(0, more=False)
     ended = [row["task_id"] for row in found if row["is_ended"]]
-    waiting = await _waiting(connection, rule, ended)
+    waiting = set[int]()
+    if rule.order is Order.WHOLE_TASKS:  # held before they are judged: who opens one again waits, or has it
+        held = {row["task_id"] for row in await SQL.rows(connection, "hold_tasks", task_ids=ended)}
+        waiting = set(ended) - held
+    waiting |= await _waiting(connection, rule, ended)
     n_rows = await _drop(connection, rule, {"task_ids": [one for one in ended if one not in waiting]}, most)
     if not n_rows:  # all of these are judged
         if again:
@@ -145,8 +149,8 @@ async def slice_by_jobs(work: UnitOfWork, rule: Rule, before: date, most: int) -
     )  # fmt: skip
     if not jobs:
         next_day = await SQL.value(connection, "next_archive_day", day=day, before=before)
-        if next_day is not None:
-            await move(connection, rule, Position(midnight(next_day)), 0)
+        if next_day is not None or day < before:  # what ends from now on is archived on later days
+            await move(connection, rule, Position(midnight(next_day or before)), 0)
         return Slice(0, more=next_day is not None)
     tasks = sorted({row["task_id"] for row in jobs})
     waiting = await _waiting(connection, rule, tasks, [row["job_id"] for row in jobs])

@@ -20,6 +20,12 @@ SELECT task_id, state_change_time AS at, status IN ('done', 'finished', 'failed'
  WHERE (state_change_time, task_id) > (:at::timestamptz, :id::bigint) AND state_change_time < :before
  ORDER BY state_change_time, task_id LIMIT :most;
 
+-- name: hold_tasks
+-- Those of these tasks that ended and nobody works on, until the commit.
+SELECT task_id FROM tasks
+ WHERE task_id = ANY(:task_ids::bigint[]) AND status IN ('done', 'finished', 'failed', 'broken', 'aborted')
+ ORDER BY task_id FOR UPDATE SKIP LOCKED;
+
 -- name: tasks_put_off
 -- Tasks that are to be judged again. Index retention_put_off_due.
 SELECT p.task_id, t.status IN ('done', 'finished', 'failed', 'broken', 'aborted') AS is_ended

@@ -241,7 +241,7 @@ async def test_a_day_of_the_archive_stays_while_a_live_task_had_jobs_then(stage:
     stage.clock.forward(days=1)
     await ended_job(stage, live)
     stage.clock.forward(days=2)
-    await ended_job(stage, ended)  # the rules that go by jobs have a day to go on to
+    await ended_job(stage, ended)
     await rounds.after(days=40)
     await rounds.once()  # all that goes by jobs is judged
     assert await stage.value("SELECT array_agg(task_id ORDER BY job_id) FROM jobs_archive") == [live, ended]
@@ -250,7 +250,7 @@ async def test_a_day_of_the_archive_stays_while_a_live_task_had_jobs_then(stage:
         await rows.change(connection, "UPDATE tasks SET status = 'done' WHERE task_id = $1", live)
     await rounds.after(days=1)
     await rounds.after(days=1)
-    assert await stage.value("SELECT array_agg(task_id) FROM jobs_archive") == [ended]
+    assert await rounds.count("jobs_archive") == 0
     assert await stage.value("SELECT to_regclass('jobs_archive_20260302') IS NULL")
 
 
@@ -286,3 +286,16 @@ async def test_a_rule_that_fails_stops_no_other(stage: Stage, rounds: Rounds, mo
         await rounds.once()
     await rounds.once()
     assert await rounds.count("transfers") == 0 and await rounds.count("job_specs") == 1
+
+
+async def test_the_last_day_of_the_archive_goes_although_no_later_one_has_jobs(stage: Stage, rounds: Rounds) -> None:
+    task = await ended_task(stage)
+    for _ in range(3):
+        await ended_job(stage, task)
+    await rounds.after(days=364)
+    assert await rounds.count("jobs_archive") == 3
+    await rounds.after(days=3)
+    assert await rounds.count("jobs_archive") == 0 and await rounds.count("archive_days") == 0
+    await ended_job(stage, task)
+    await rounds.after(days=9)
+    assert await rounds.count("jobs_archive") == 1 and await rounds.count("job_specs") == 0, "later days are judged"

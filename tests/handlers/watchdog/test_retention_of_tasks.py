@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -69,10 +70,10 @@ async def test_a_task_is_archived_with_its_datasets_and_files_and_nothing_else_o
 ) -> None:
     task = await with_files(stage, 1200)
     await ended_job(stage, task)
-    stage.clock.forward(days=1)
+    stage.clock.forward(days=4)
     later = await with_files(stage)
-    await ended_job(stage, later)  # the rules that go by jobs have a day to go on to
-    await rounds.after(days=DAYS - 2)
+    await ended_job(stage, later)
+    await rounds.after(days=DAYS - 5)
     assert len(await remaining(rounds, task)) > 8, "its jobs are kept as long as this"
     await rounds.after(days=1)
     await rounds.after(days=1)
@@ -181,6 +182,19 @@ async def test_a_task_that_was_opened_again_meanwhile_stays(stage: Stage, rounds
         await rows.change(connection, "UPDATE tasks SET status = 'running' WHERE task_id = $1", task)
         assert await SQL.run(connection, "tasks", task_ids=[task], most=500) == 0
     assert await rounds.count("tasks_archive") == 0 and "task_parameters" in await remaining(rounds, task)
+
+
+async def test_a_task_that_somebody_opens_now_is_judged_another_day(stage: Stage, rounds: Rounds) -> None:
+    """It is held before it is judged: what was found out of it would be true no more when it is archived."""
+    task = await with_files(stage)
+    async with stage.database.begin(reason="a command") as work:
+        await work.connection.execute("SELECT FROM tasks WHERE task_id = $1 FOR NO KEY UPDATE", task)
+        await asyncio.wait_for(rounds.after(days=DAYS + 2), 30)
+    assert await rounds.count("tasks_archive") == 0
+    put_off = await stage.value("SELECT array_agg(task_id) FROM retention_put_off WHERE rule = 'tasks'")
+    assert put_off == [task]
+    await rounds.after(days=2)
+    assert await rounds.count("tasks_archive") == 1
 
 
 async def test_points_and_ranges_of_a_search_leave_after_their_task(stage: Stage, rounds: Rounds) -> None:
