@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from services.cli.commands.invariants import run_check
-from services.watchdog.checking import CHECKS, TaskSlices
+from services.watchdog.checking import CHECKS, TaskSlices, general_checks
 from services.watchdog.checking import run as checking
 from shared.db import Database
 from tests import rows
@@ -59,8 +59,26 @@ async def test_a_slice_that_takes_too_long_is_tried_again_with_fewer_tasks(
         slices = TaskSlices(checks=[check], _n_tasks=3)
         assert [one.task_id for one in await slices.run(connection)] == tasks
         monkeypatch.setattr(checking, "LONGEST_S", 0.05)
-        with pytest.raises(TimeoutError):
-            await TaskSlices(checks=[check]).run(connection)
+        slices = TaskSlices(checks=[check, ONE[0]])
+        found = await slices.run(connection)
+        assert [(one.check, one.task_id) for one in found] == [
+            (name, task) for task in tasks for name in ("i3_slow", ONE[0].name)
+        ], "the other checks go on"
+        assert found[0].sentence == "was not checked: that took more than 0.05 s"
+
+
+async def test_a_check_that_takes_too_long_stops_no_other(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "LONGEST_S", 0.05)
+    columns = "SELECT NULL::bigint AS task_id, 'x' AS entity, NULL::bigint AS entity_id, 'broken' AS sentence"
+    slow, quick = (
+        type(ONE[0])(name, "I3", name, f"{columns} FROM pg_sleep({seconds})", False, False)
+        for name, seconds in (("i3_slow", 0.3), ("i3_quick", 0))
+    )
+    async with database.read() as connection:
+        found = await general_checks(connection, checks=[slow, quick])
+    assert [(one.check, one.sentence) for one in found] == [
+        ("i3_slow", "was not checked: that took more than 0.05 s"), ("i3_quick", "broken"),
+    ]  # fmt: skip
 
 
 class Watchdog:
