@@ -220,6 +220,8 @@ class ReconcilingSweep:
             if await store.start_run(work.connection, watch, self._limits.periods.sweep_period_s) is not None:
                 await sweep_store.SQL.run(work.connection, "forget_marks")
                 round_.kinds.extend(kind for kind in sweeps.SWEEPS if kind.partition == partition)
+                kinds = [one.kind for one in round_.kinds]
+                await sweep_store.SQL.run(work.connection, "forget_marks", kinds=kinds)
                 round_.left.clear()
             elif round_.left:
                 round_.kinds.append(round_.left.popleft())

@@ -184,7 +184,8 @@ UPDATE jobs j
 RETURNING j.status, j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
 
 -- name: pending_tasks
--- Those whose time has come: to go on, or to be exhausted unless the parent works.
+-- Those whose time has come: to go on, or to be exhausted unless the parent works. They are held, and whoever works on one
+-- keeps it until the next look: who takes tasks by their priority may wait for nobody who takes them by id.
 WITH waits AS MATERIALIZED (
     SELECT * FROM unnest(:least_priorities::int[], :waits_s::float8[]) AS w (least_priority, wait_s)
 ), timeouts AS MATERIALIZED (
@@ -204,7 +205,7 @@ SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state
             AND coalesce(t.frozen_time, t.state_change_time)
                 < orrery_now() - make_interval(secs => coalesce(o.timeout_s, every.timeout_s))))
  ORDER BY t.current_priority DESC, t.task_id
- LIMIT :most;
+ LIMIT :most FOR NO KEY UPDATE OF t SKIP LOCKED;
 
 -- name: woken_pending_tasks
 -- Of these tasks, those that are pending and wait for a time, unless only work of them was woken that waits by itself.
@@ -244,7 +245,7 @@ UPDATE tasks
 RETURNING task_id;
 
 -- name: assigning_tasks
--- Those that found no nucleus for too long, unless the parent works. Index tasks_live.
+-- Those that found no nucleus for too long, unless the parent works; held like pending ones. Index tasks_live.
 WITH timeouts AS MATERIALIZED (
     SELECT * FROM unnest(:labels::text[], :timeouts_s::float8[]) AS o (label, timeout_s)
 )
@@ -258,7 +259,7 @@ SELECT t.task_id, t.prod_source_label, coalesce(t.frozen_time, t.state_change_ti
    AND coalesce(t.frozen_time, t.state_change_time)
        < orrery_now() - make_interval(secs => coalesce(o.timeout_s, every.timeout_s))
  ORDER BY t.current_priority DESC, t.task_id
- LIMIT :most;
+ LIMIT :most FOR NO KEY UPDATE OF t SKIP LOCKED;
 
 -- name: exhaust_assigning
 -- Compare-and-set: a task that got its nucleus meanwhile goes on.
@@ -276,7 +277,7 @@ RETURNING task_id;
 SELECT task_id, status FROM tasks
  WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
  ORDER BY current_priority DESC, task_id
- LIMIT :most;
+ LIMIT :most FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: put_off_due_tasks
 -- The next reminder, should the service that was told not act.
@@ -286,12 +287,14 @@ RETURNING task_id, status;
 
 -- name: forget_waiting
 -- A task that had jobs made of a chunk since it first waited starts to wait anew. Begins with the chunks that ended since
--- the last look. Index chunks_ended.
-UPDATE tasks t SET frozen_time = NULL
-  FROM (SELECT task_id, max(ended_at) AS ended_at FROM chunks
-         WHERE status = 'used' AND n_jobs > 0 AND ended_at > :since::timestamptz GROUP BY task_id) c
- WHERE t.task_id = c.task_id AND t.frozen_time < c.ended_at
-   AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending');
+-- the last look. One that somebody works on now has its turn at the next look. Index chunks_ended.
+WITH held AS MATERIALIZED (
+    SELECT t.task_id FROM tasks t
+      JOIN (SELECT task_id, max(ended_at) AS ended_at FROM chunks
+             WHERE status = 'used' AND n_jobs > 0 AND ended_at > :since::timestamptz GROUP BY task_id) c USING (task_id)
+     WHERE t.frozen_time < c.ended_at AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending')
+     ORDER BY t.task_id FOR NO KEY UPDATE OF t SKIP LOCKED)
+UPDATE tasks t SET frozen_time = NULL FROM held WHERE t.task_id = held.task_id;
 
 -- name: use_of_shares
 -- Waiting and running production of each share at each queue, by the statistics.
@@ -505,11 +508,11 @@ UPDATE tasks SET retry_at = orrery_now()
    AND task_id <> ALL(:task_ids::bigint[]);
 
 -- name: throttled_due
--- Throttled tasks that go on now. Index tasks_retry.
+-- Throttled tasks that go on now, held like pending ones. Index tasks_retry.
 SELECT task_id, old_status FROM tasks
  WHERE status = 'throttled' AND retry_at <= orrery_now()
  ORDER BY current_priority DESC, task_id
- LIMIT :most;
+ LIMIT :most FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: unthrottle_task
 -- A throttled task goes on, by compare-and-set.

@@ -258,5 +258,5 @@ SELECT entity_id FROM sweep_marks
 DELETE FROM sweep_marks WHERE kind = :kind AND entity_id = ANY(:entity_ids::bigint[]);
 
 -- name: forget_marks
--- Marks that are older than any wait between two announcements. Index sweep_marks_old.
-DELETE FROM sweep_marks WHERE swept_at < orrery_now() - interval '2 days';
+-- Marks of these kinds that are older than any wait between two announcements. Index sweep_marks_old.
+DELETE FROM sweep_marks WHERE swept_at < orrery_now() - interval '2 days' AND kind = ANY(:kinds::text[]);

@@ -538,3 +538,16 @@ async def test_a_slice_of_the_walk_that_fails_is_done_again(
     monkeypatch.setattr(sweeps, "SWEEPS", [kind])
     stage.clock.forward(seconds=21)
     assert await idle(stage) == tasks
+
+
+async def test_each_partition_forgets_the_old_marks_of_its_own_kinds(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    """Both run beside each other, and would wait for each other's rows."""
+    for number, kind in enumerate(("registered_tasks", "holding_jobs")):
+        mark = {"kind": kind, "entity_id": number, "swept_at": START - timedelta(days=3)}
+        await rows.insert(connection, "sweep_marks", mark)
+    await stage.run(stage.watchdog.sweep_tasks)
+    assert await stage.value("SELECT array_agg(kind) FROM sweep_marks") == ["holding_jobs"]
+    await stage.run(stage.watchdog.sweep_work)
+    assert await stage.value("SELECT count(*) FROM sweep_marks") == 0

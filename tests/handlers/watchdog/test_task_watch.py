@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import asyncpg
@@ -308,3 +309,44 @@ async def test_tasks_that_are_throttled_and_let_go_take_a_slice_each(
         released = len(await stage.run(stage.watchdog.watch_attempts))
         found.append((await stage.value("SELECT count(*) FROM tasks WHERE status = 'throttled'"), released))
     assert found == [(3, 0), (4, 0), (3, 1), (2, 1), (2, 0), (2, 0)]
+
+
+async def test_tasks_are_asked_about_that_were_tried_since_the_last_look_or_all_with_another_number_of_attempts(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="running", max_attempt=20, state_change_time=START - timedelta(days=1))
+    file = await rows.file(connection, task, await rows.dataset(connection, task), attempt_nr=4, max_attempt=20)
+
+    async def is_throttled(minutes: int = 6) -> bool:
+        stage.clock.forward(minutes=minutes)
+        await stage.run(stage.watchdog.watch_attempts)
+        return bool(await stage.value("SELECT status = 'throttled' FROM tasks WHERE task_id = $1", task))
+
+    assert not await is_throttled()
+    await rows.change(connection, "UPDATE task_files SET attempt_nr = 5 WHERE file_id = $1", file)
+    assert not await is_throttled(), "nobody wrote when that was"
+    await rows.insert(connection, "task_job_counts", {"task_id": task, "tried_at": stage.clock.now})
+    assert await is_throttled()
+    assert not await is_throttled(minutes=121)
+    await stage.set("THROTTLE_EVERY_ATTEMPTS", 2.0)
+    assert await is_throttled()
+
+
+async def test_a_task_that_somebody_works_on_is_waited_for_by_no_look(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    """Tasks are taken by their priority: who waited for one could be waited for by who takes them by id."""
+    values = {"status": "pending", "old_status": "ready", "retry_at": START}
+    first, second = [await rows.task(connection, current_priority=priority, **values) for priority in (100, 900)]
+    third = await rows.task(connection, status="assigning", state_change_time=START - timedelta(days=30))
+    reminded = await rows.task(connection, status="registered", retry_at=START)
+    waits = await rows.task(connection, frozen_time=START - 5 * MINUTE)
+    await rows.chunk(connection, waits, status="used", n_jobs=1, ended_at=START - MINUTE)
+    async with stage.database.begin(reason="another") as work:
+        await work.connection.execute("SELECT FROM tasks WHERE task_id <> $1 FOR UPDATE", second)
+        told = await asyncio.wait_for(stage.run(stage.watchdog.watch_tasks), 20)
+        assert [event.task_id for event in told] == [second]
+    stage.clock.forward(seconds=6)
+    told = await stage.run(stage.watchdog.watch_tasks)
+    assert sorted(event.task_id for event in told) == [first, third, reminded]
+    assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", waits) is None
