@@ -39,14 +39,23 @@ _ABOUT = ("job_ids", "failed_job_ids", "task_id", "chunk_id", "transfer_ids")
 
 @dataclass(frozen=True)
 class SliceTime:
-    """How long a slice goes on."""
+    """How long a slice goes on, by the clock of its transaction.
 
-    until: float = field(default_factory=lambda: time.monotonic() + SLICE_S)
+    That of a simulation is the same in each run of a seed.
+    """
+
+    clock: Callable[[], float]
+    until: float
+
+    @classmethod
+    def of(cls, work: UnitOfWork) -> SliceTime:
+        """From now on."""
+        return cls(work.clock, work.clock() + SLICE_S)
 
     @property
     def is_over(self) -> bool:
         """Whether what is left is for the next slice."""
-        return time.monotonic() > self.until
+        return self.clock() > self.until
 
     def ends_after(self, n_done: int) -> bool:
         """Whether what is left, after so many of a kind that was read at once, is for the next slice."""
@@ -143,12 +152,16 @@ class ActionMetrics:
 
 @dataclass
 class Report:
-    """What one run that was asked for found and did."""
+    """What one run that was asked for found and did.
+
+    A dry run does nothing, and says what another would do.
+    """
 
     action: str
     dry_run: bool
     n_found: int = 0
     n_done: int = 0
+    n_would_do: int = 0
     n_slices: int = 0
     seconds: float = 0.0
     more: bool = False
@@ -157,7 +170,10 @@ class Report:
     def add(self, looked: Looked, events: Sequence[Event]) -> None:
         """Count one slice, and keep what it said."""
         self.n_found += looked.n_found
-        self.n_done += looked.n_done
+        if self.dry_run:
+            self.n_would_do += looked.n_done
+        else:
+            self.n_done += looked.n_done
         self.n_slices += 1
         self.more = looked.more
         self.did += said_by(events)
@@ -166,6 +182,7 @@ class Report:
         """Count what a partition did."""
         self.n_found += of_partition.n_found
         self.n_done += of_partition.n_done
+        self.n_would_do += of_partition.n_would_do
         self.n_slices += of_partition.n_slices
         self.more = self.more or of_partition.more
         self.did += of_partition.did

@@ -58,7 +58,7 @@ class Watchdog:
         last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
             return Looked()
-        time = SliceTime()
+        time = SliceTime.of(work)
         n_pending, n_assigning = await self._release_pending(work, time), await self._give_up_assigning(work, time)
         n_released = n_pending + n_assigning
         due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.periods.remind_again_s)
@@ -134,7 +134,7 @@ class Watchdog:
 
         Slices that follow let those go on whose pause is over, and for whom the first had no time.
         """
-        time = SliceTime()
+        time = SliceTime.of(work)
         if self._pauses_are_over:
             return await self._release_throttled(work, time, 0)
         last = await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s)
@@ -214,11 +214,10 @@ class ReconcilingSweep:
         A kind that fails stops no other, and one that has more goes on between the rounds: each has its turn again when
         the period is over.
         """
-        time = SliceTime()
+        time = SliceTime.of(work)
         round_, watch = self._rounds[partition], f"sweep/{partition}"
         if not round_.kinds:
             if await store.start_run(work.connection, watch, self._limits.periods.sweep_period_s) is not None:
-                await sweep_store.SQL.run(work.connection, "forget_marks")
                 round_.kinds.extend(kind for kind in sweeps.SWEEPS if kind.partition == partition)
                 kinds = [one.kind for one in round_.kinds]
                 await sweep_store.SQL.run(work.connection, "forget_marks", kinds=kinds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -60,7 +59,7 @@ class Retaining:
 
         A rule that fails is left to the next round.
         """
-        began = time.monotonic()
+        began = work.clock()
         if not self._due:
             period_s = self._parameters.filled(Periods).retention_period_s
             if await take_turn(work.connection, "retention", period_s) is None:
@@ -69,16 +68,16 @@ class Retaining:
             self._due.extend(RULES)
             return Looked(more=True)
         done = Slice(0, more=False)
-        while self._due and not (done.n_rows or done.locks) and time.monotonic() - began < SLICE_S:
+        while self._due and not (done.n_rows or done.locks) and work.clock() - began < SLICE_S:
             done = await self._drop_next(work)
         return Looked(bool(self._due), done.n_rows, done.n_rows)
 
     async def _drop_next(self, work: UnitOfWork) -> Slice:
         """Drop one slice of the next rule."""
         rule = self._due.popleft()
-        started, most = time.monotonic(), self._most.get(rule.name, MOST_ROWS)
+        started, most = work.clock(), self._most.get(rule.name, MOST_ROWS)
         done = await self._slice(work, rule, most)
-        is_slow = time.monotonic() - started > SLICE_S
+        is_slow = work.clock() - started > SLICE_S
         self._most[rule.name] = max(most // 2, FEWEST_ROWS) if is_slow else min(most * 2, MOST_ROWS)
         work.after_commit(lambda: self._metrics.dropped.labels(rule.name).inc(done.n_rows))
         if done.more:

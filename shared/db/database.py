@@ -172,7 +172,7 @@ class Database:
             self.transaction() as connection,
             self._places.waits.noticed(connection, look=self._now is None),
         ):
-            work = UnitOfWork(connection, actor=self.actor)
+            work = UnitOfWork(connection, actor=self.actor, clock=self.monotonic)
             await work.open(
                 reason=reason,
                 cause_event_id=cause_event_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,9 +72,12 @@ class InboxKey:
 class UnitOfWork:
     """What a handler writes through. Made by `Database.begin` only."""
 
-    def __init__(self, connection: asyncpg.Connection, *, actor: str) -> None:
+    def __init__(
+        self, connection: asyncpg.Connection, *, actor: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: seconds for what goes on for so long; in a simulation those of the simulated time."""
         self.connection = connection
-        self.actor = actor
+        self.actor, self.clock = actor, clock
         self.now: datetime
         self.new_events: frozenset[int] = frozenset()
         self._cause_event_id: int | None = None

@@ -96,6 +96,6 @@ class ActionRoutes:
                     outcome="accepted",
                     details={"n_found": report.n_found, "n_done": report.n_done},
                 )
-        would = "would have done" if request.dry_run else "did"
+        did = f"would have done {report.n_would_do}" if request.dry_run else f"did {report.n_done}"
         rest = "; more is left" if report.more else ""
-        return Envelope(asdict(report), f"{report.action} found {report.n_found} and {would} {report.n_done}{rest}")
+        return Envelope(asdict(report), f"{report.action} found {report.n_found} and {did}{rest}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ import asyncpg
 import httpx
 import pytest
 
+from services.watchdog.acting import FEWEST, SLICE_S, SliceTime
 from services.watchdog.app import build
 from shared.auth import Authority
 from shared.runtime.service import Context, Periodic, Service
@@ -110,7 +112,8 @@ async def test_a_dry_run_tells_what_a_run_would_do_and_changes_nothing(
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", due) == "sent"
     assert await stage.announced() == [] and await connection.fetch("SELECT * FROM watch_runs ORDER BY watch") == before
     wet = await run(client, "jobs")
-    assert wet["data"]["did"] == dry["data"]["did"] and wet["data"]["n_done"] == dry["data"]["n_done"] == 2
+    assert wet["data"]["did"] == dry["data"]["did"] and wet["data"]["n_done"] == dry["data"]["n_would_do"] == 2
+    assert dry["data"]["n_done"] == 0, "a dry run did nothing"
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", due) == "failed"
     assert await stage.value("SELECT target FROM audit_log WHERE verb = 'watchdog run'") == "watchdog jobs"
 
@@ -179,3 +182,13 @@ async def test_partitions_of_an_action_have_turns_of_their_own_and_are_run_toget
     found = (await run(client, "sweep"))["data"]
     assert found["did"] == [{"event": "TaskRegistered", "task_id": task}] and found["n_done"] == 1
     assert await stage.value("SELECT array_agg(entity_id) FROM sweep_marks WHERE kind = 'holding_jobs'") == [job]
+
+
+async def test_a_slice_ends_by_the_clock_of_its_transaction(stage: Stage) -> None:
+    """In a simulation that is the simulated one, so that a seed cuts its slices where it did before."""
+    async with stage.database.begin(reason="test") as work:
+        slice_time = SliceTime.of(work)
+        await asyncio.sleep(SLICE_S + 0.05)
+        assert not slice_time.is_over
+        stage.clock.forward(seconds=SLICE_S + 0.01)
+        assert slice_time.is_over and slice_time.ends_after(FEWEST) and not slice_time.ends_after(FEWEST - 1)
