@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from services.job_brokerage.policy.room_left import RoomLeft, room_of
 from services.job_brokerage.store.statistics import QueueStatistics
 from services.job_brokerage.store.usage import UsageSnapshot
 from services.job_brokerage.store.waits import SQL
 from shared.brokerage.analysis_facts import share_usage
 from shared.brokerage.lifts import Lift
-from shared.brokerage.room import room
 from shared.brokerage.usage import percent_of_shares
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import StatisticsChanged, TasksWoken
 from shared.snapshot import Snapshot
-from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex, Waiting, owner_name, vo_and_name
+from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex, owner_name, vo_and_name
 from shared.waits.replicas import ReplicaNews
 from shared.waits.store import Part, Wake
 from shared.waits.waker import AT_ONCE, SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
@@ -146,7 +146,7 @@ class QueueWaking:
             work.emit(TasksWoken(task_ids=task_ids, cause=cause))
 
     async def _plan(self, index: WaitIndex, work: UnitOfWork) -> Sequence[Wake]:
-        world, now = self._snapshot.world, work.now
+        now = work.now
         if self._is_time("all queues", now, LOOK_AT_ALL_EVERY):
             index.forget_empty_groups()
             for label in index.labels():
@@ -155,16 +155,14 @@ class QueueWaking:
             await self._note_pilots(index, work)
         given = Counter[str]()
         need = await self._need(index, work, given)
-        taken, in_slices = self._taken(index, now)
+        left, in_slices = self._left(index, now)
         chosen: dict[Part, Wake] = {}
         for label in sorted(self._waker.dirty):
-            row = world.columns.row_of_label.get(label)
-            left = 0.0 if row is None else self._choose(label, row, index, need, taken, given, chosen, now)
-            if left <= 0:
+            if self._choose(label, index, need, left, given, chosen) <= 0:
                 del self._waker.dirty[label]
             if len(chosen) >= AT_ONCE:
                 break
-        for wake in await self._capped.wakes(index, work, need, taken):
+        for wake in await self._capped.wakes(index, work, need, left.taken):
             chosen.setdefault(wake.key, wake)
         for wake in self._wide.wakes(index, await self._state(index, work), need, now, at_most=SLICE - in_slices):
             chosen.setdefault(wake.key, wake)
@@ -173,41 +171,43 @@ class QueueWaking:
     def _choose(
         self,
         label: str,
-        row: int,
         index: WaitIndex,
         need: Callable[[str], float],
-        taken: Counter[str],
+        left: RoomLeft,
         given: Counter[str],
         chosen: dict[Part, Wake],
-        now: datetime,
     ) -> float:
         """Choose tasks for the room of each VO at one row, in order, until it is taken; the most that there was.
 
         0 if nobody is held.
         """
-        world, since = self._snapshot.world, self._waker.dirty[label]
+        since = self._waker.dirty[label]
         groups, most = defaultdict[str, list[Group]](list), defaultdict[str, float](float)
         for held, members in index.held_at(label).items():
-            jobs = room(world, row, held, now) if members else 0.0
+            jobs = left.at(label, held) if members else 0.0
             if jobs > 0:
                 most[held.vo] = max(most[held.vo], jobs)
                 groups[held.vo].extend(members.values())
         n_held = 0
         for vo, of_vo in groups.items():
-            room_of_vo = _room_of(label, vo)
+            where = room_of(label, vo)
             for one in index.in_order(of_vo, need):
                 n_held += 1
-                if taken[room_of_vo] >= most[vo] or len(chosen) >= AT_ONCE:
+                if left.taken[where] >= most[vo] or len(chosen) >= AT_ONCE:
                     break
                 if one.key not in chosen:
                     chosen[one.key] = Wake(one.key, one.wake_nr, ROOM, since, label)
-                    self._take(one, label, taken, now)
+                    left.take(one, label)
                     given[one.gshare] += one.n_jobs
         return max(most.values()) if n_held else 0.0
 
-    def _taken(self, index: WaitIndex, now: datetime) -> tuple[Counter[str], int]:
-        """Jobs for which tasks were woken, by row and VO, that no statistics have yet; tasks of slices not decided."""
-        taken, in_slices = Counter[str](), 0
+    def _left(self, index: WaitIndex, now: datetime) -> tuple[RoomLeft, int]:
+        """What is left beside jobs for which tasks were woken and that no statistics have yet.
+
+        And how many tasks of slices are not decided.
+        """
+        world, in_slices = self._snapshot.world, 0
+        left = RoomLeft(world, now)
         for one in list(index.woken.values()):
             at = one.placed_at or one.woken_at
             limit = WOKEN_COUNTS_FOR if one.placed_at is None else UNSEEN_COUNTS_FOR
@@ -216,30 +216,13 @@ class QueueWaking:
             )
             if at is None or now - at > limit or is_seen:
                 index.drop(one.key)
-            elif one.woken_for is not None:
-                self._take(one, one.woken_for, taken, now)
-            else:
+            elif one.woken_for is None:
                 in_slices += 1
-        return taken, in_slices
-
-    def _take(self, one: Waiting, label: str, taken: Counter[str], now: datetime) -> None:
-        """Let the jobs of a woken task take room: at the row that it is woken for, then at others that held it.
-
-        A chunk is spread over all its queues. Whoever were woken for what is left elsewhere would find it taken.
-
-        Example: 250 jobs, rows with room for 40, 40 and 300: the first two are full, the third has 130 left.
-        """
-        world, left = self._snapshot.world, one.n_jobs
-        places = [(name != label, name, held) for held, names in one.causes.queues for name in names]
-        for _, name, held in sorted(places, key=lambda place: place[0]):
-            row = world.columns.row_of_label.get(name)
-            free = 0.0 if row is None else room(world, row, held, now) - taken[_room_of(name, one.vo)]
-            found = max(0, min(left, math.ceil(free)))
-            taken[_room_of(name, one.vo)] += found
-            left -= found
-            if left == 0:
-                return
-        taken[_room_of(label, one.vo)] += left
+            elif one.woken_for in world.columns.row_of_label:
+                left.take(one, one.woken_for)
+            else:
+                left.taken[one.woken_for] += one.n_jobs  # of a cap
+        return left, in_slices
 
     async def _need(self, index: WaitIndex, work: UnitOfWork, given: Counter[str]) -> Callable[[str], float]:
         """Read how much a share has of what is due to it.
@@ -299,11 +282,6 @@ class QueueWaking:
 def _is_due(at: datetime | None, now: datetime, every: timedelta) -> bool:
     """Whether what was looked at then is to be looked at again; also where the clock went back."""
     return at is None or not timedelta(0) <= now - at < every
-
-
-def _room_of(label: str, vo: str) -> str:
-    """The room of a VO at a row: its jobs alone take of it."""
-    return f"{label} {vo}"
 
 
 async def _usage_of(work: UnitOfWork, query: str, kind: str, owners: Iterable[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -127,7 +127,7 @@ class WaitIndex:
             return ()
         self.drop(one.key)
         if one.woken_at is not None or one.placed_at is not None:
-            self.woken[one.key] = one
+            self.woken[one.key] = replace(one, causes=self._interned.get(one.causes, one.causes))
             return ()
         if one.not_before is not None and one.not_before > now:
             self._rest(one, one.not_before)

@@ -297,10 +297,10 @@ SELECT c.job_id, c.relation_type, c.place, j.status, j.queue, j.attempt_number, 
 -- Jobs that were made of the same chunk, those with the nearest ids, live and archived: jobs of a chunk are made together.
 -- told by: DETAILS
 SELECT job_id, status FROM (
-        SELECT job_id, status, chunk_id FROM jobs WHERE job_id BETWEEN :job_id - :near::int AND :job_id + :near::int
+        SELECT job_id, status, chunk_id FROM jobs WHERE job_id BETWEEN :job_id::bigint - :near::int AND :job_id::bigint + :near::int
         UNION ALL
         SELECT job_id, status, chunk_id
-          FROM archived_jobs(ARRAY(SELECT generate_series(:job_id - :near::int, :job_id + :near::int)))) j
+          FROM archived_jobs(ARRAY(SELECT generate_series(:job_id::bigint - :near::int, :job_id::bigint + :near::int)))) j
  WHERE chunk_id = :chunk_id AND job_id <> :job_id ORDER BY abs(job_id - :job_id) LIMIT :at_most::int;
 
 -- name: ahead_of_job
