@@ -174,6 +174,8 @@ async def test_a_job_says_which_time_out_is_next_or_why_all_are_off(
     assert found["time_out"]["rule"] == "assigned"
 
 
+#: ids of jobs need more than four bytes after a few years
+JOB = 5_000_000_000
 MISSING = "expected output missing in the pilot's list: "
 DIED = [
     (9001, MISSING + "EVNT.12._000001.pool.root.1"),
@@ -207,11 +209,13 @@ async def test_a_job_is_told_with_those_it_follows_those_that_follow_it_and_thos
 ) -> None:
     task_id, _ = await define(database, service, producer, production())
     async with database.read() as connection:
-        first = await archived_job(connection, task_id, chunk_id=5, status="failed", queue="Q1")
-        with_it = await archived_job(connection, task_id, chunk_id=5, status="finished")
-        second = await job(connection, task_id, chunk_id=6, status="failed", queue="Q2")
-        beside, alone = [await job(connection, task_id, chunk_id=chunk_id) for chunk_id in (6, 7)]
-        third = await job(connection, task_id, chunk_id=7, status="running")
+        first, with_it, second, beside, alone, third = range(JOB, JOB + 6)
+        await archived_job(connection, task_id, job_id=first, chunk_id=5, status="failed", queue="Q1")
+        await archived_job(connection, task_id, job_id=with_it, chunk_id=5, status="finished")
+        await job(connection, task_id, job_id=second, chunk_id=6, status="failed", queue="Q2")
+        for one, chunk_id in ((beside, 6), (alone, 7)):
+            await job(connection, task_id, job_id=one, chunk_id=chunk_id)
+        await job(connection, task_id, job_id=third, chunk_id=7, status="running")
         for old, new in ((first, second), (second, third)):
             await insert(connection, "job_retry_history", {"task_id": task_id, "old_job_id": old, "new_job_id": new})
     told = {one: (await producer.get(f"/api/v1/explain/job/{one}")).json()["data"] for one in (first, second, third)}
