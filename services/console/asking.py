@@ -80,8 +80,12 @@ class Api:
 
         Raises SignedOut, NotPermitted, NotThere, Refused, Away.
         """
+        return (await self.answer(path, timeout_s=timeout_s, **query)).data
+
+    async def answer(self, path: str, *, timeout_s: float = TIMEOUT_S, **query: Any) -> Answer:
+        """Ask for what is said with the answer, too. Raises the same."""
         wanted = {name: value for name, value in query.items() if value not in (None, "", [])}
-        return (await self._call("GET", path, timeout_s, params=wanted)).data
+        return await self._call("GET", path, timeout_s, params=wanted)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
         """Have something done. Raises the same."""

@@ -64,10 +64,11 @@ BUILDS = (build_task_definition, build_job_dispatch, build_job_brokerage, build_
 _JOBS = (
     "INSERT INTO jobs (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status,"
     "                  queue, resource_type, gshare, user_name, prod_source_label, job_type, deadline_at, error_source,"
-    "                  error_code, error_dialog)"
+    "                  error_code, error_dialog, results_applied_at)"
     " SELECT n, $2, 1, 1, 100, 1, 1, (ARRAY['activated', 'running', 'holding', 'failed'])[1 + n % 4], 'Q' || n % 499,"
     "        'SCORE', 'MC', 'alice', 'managed', 'normal', 'infinity', f.source, 1000 + f.nth % 5,"
-    "        format('%s of file %s, data.%s.root: %s', f.what, n, n * 7, repeat('it says more; ', f.nth::int))"
+    "        format('%s of file %s, data.%s.root: %s', f.what, n, n * 7, repeat('it says more; ', f.nth::int)),"
+    "        CASE WHEN n % 4 = 3 THEN orrery_now() END"
     "   FROM generate_series(1, $1::bigint) n"
     "   LEFT JOIN (VALUES (0, 'pilot', 'stage-in'), (1, 'pilot', 'stage-out'), (2, 'payload', 'the end'),"
     "              (3, 'payload', 'an error'), (4, 'brokerage', 'loss')) f (nth, source, what)"

@@ -39,16 +39,19 @@ async def tasks(visit: Visit) -> Page:
     wanted = read_filter(visit.word("q"), TASKS)
     before = visit.word("before")
     rows: list[dict] = []
+    told = ""
     about: int | None = None  # how many there are, where there are more than are shown
     if not wanted.wrong:
         asked: dict[str, Any] = {"limit": ROWS + 1, "before_id": before, "jobs": "false"}
-        rows = await visit.api.get("task/list", **asked, **wanted.asks)
+        quickly = "true" if "name" in wanted.asks else ""
+        answer = await visit.api.answer("task/list", quickly=quickly, **asked, **wanted.asks)
+        rows, told = answer.data, answer.message
         if before or len(rows) > ROWS:
             about = await visit.api.get("task/estimate", **wanted.asks)
     older = rows[ROWS - 1]["task_id"] if len(rows) > ROWS else None
     shown_rows = rows[:ROWS]
     data = {"q": wanted.text, "tasks": shown_rows, "older": older, "about": about, "wrong": wanted.wrong}
-    shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before, "offered": OFFERED}
+    shown = {"words": TASKS, "presets": presets(visit.session.name), "before": before, "offered": OFFERED, "told": told}
     return Page("tasks.html", "Tasks", _verb(wanted), data, shown=shown, status=400 if wanted.wrong else 200,
                 about=[subjects.task(one["task_id"]) for one in shown_rows if WITHHELD not in one],
                 is_list=not wanted.wrong, others="" if before or wanted.asks else subjects.NEW_TASKS)  # fmt: skip

@@ -95,8 +95,8 @@ def _add_questions(router: APIRouter, database: Database) -> None:
     ) -> Response:
         """Jobs, the newest first; `before_id` is the last id of the page before. `queue` may be QUEUE/TYPE.
 
-        `like`: those of its task that failed of the same as this job. Of jobs of others the state alone is given, and
-        of a `queue`, a `user_name` or `like` none of them.
+        `like`: those of its task that failed of the same as this job, of 10,000 that are looked at. Of jobs of others
+        the state alone is given, and of a `queue`, a `user_name` or `like` none of them.
         """
         given = {
             "task_id": task_id, "status": status, "queue": queue, "user_name": user_name, "like": like,

@@ -25,6 +25,8 @@ SQL = Queries.beside(__file__)
 MOST_METADATA = 5000
 #: jobs that one answer describes, and the length of their texts together; the first one is told, however long it is
 MOST_DESCRIBED, MOST_DESCRIBED_BYTES = 1000, 16 * 2**20
+#: failed jobs of a task that are looked at for those that failed of the same
+MOST_LOOKED_AT = 10_000
 #: the error of no job, and the task of none
 NO_ERROR: Mapping[str, Any] = dict.fromkeys(("task_id", "error_source", "error_code", "error_kind"))
 #: descriptions that one statement reads: no more than these are read in vain
@@ -84,6 +86,7 @@ async def list_jobs(connection: asyncpg.Connection, wanted: JobFilter, caller: C
             job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
             before_id=wanted.before_id,
             size=wanted.limit,
+            looked_at=MOST_LOOKED_AT,
             told_only=by_details and not reach.is_all,
             owner=reach.owner if by_details else None,
             **reach._asdict(),

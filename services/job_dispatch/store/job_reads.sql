@@ -16,7 +16,8 @@ SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt
 -- name: list_jobs
 -- The newest jobs under filters that may be NULL, those of the archive included. A filter on what the state view hides
 -- finds only jobs of tasks that the reader may have in full (told_only): of whoever produces nothing those of their own
--- tasks (owner), by jobs_task and jobs_archive_task. An error (its kind of text may not be NULL then) is one of a task.
+-- tasks (owner), by jobs_task and jobs_archive_task. An error is
+-- one of a task: of those that failed, live and of each day of the archive, so many are looked at.
 -- told by: DETAILS
 WITH found AS (
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
@@ -29,8 +30,11 @@ WITH found AS (
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
         AND (:error_kind::text IS NULL
-             OR (orrery_error_kind(coalesce(error_dialog, '')) = :error_kind
-                 AND (error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)))
+             OR (job_id = ANY(ARRAY(SELECT f.job_id FROM jobs f
+                                     WHERE f.task_id = :task_id AND f.status = 'failed'
+                                       AND (:queue::text IS NULL OR f.queue = :queue) LIMIT :looked_at::int))
+                 AND (error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)
+                 AND orrery_error_kind(coalesce(error_dialog, '')) = :error_kind))
         AND (:owner::text IS NULL
              OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
         AND (NOT :told_only::boolean OR (
@@ -46,17 +50,17 @@ WITH found AS (
              UNION ALL
              SELECT * FROM archived_jobs_of_tasks(
                         ARRAY[:task_id::bigint], CASE WHEN :status::text IS NOT NULL THEN ARRAY[:status::text] END,
-                        CASE WHEN :queue::text IS NULL AND :resource_type::text IS NULL
-                                  AND :user_name::text IS NULL AND :error_kind::text IS NULL THEN :size::int END,
-                        :before_id::bigint)
+                        CASE WHEN :error_kind::text IS NOT NULL THEN :looked_at::int
+                             WHEN :queue::text IS NULL AND :resource_type::text IS NULL
+                                  AND :user_name::text IS NULL THEN :size::int END, :before_id::bigint)
               WHERE :job_ids::bigint[] IS NULL AND :task_id::bigint IS NOT NULL) archived
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
         AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:before_id::bigint IS NULL OR job_id < :before_id)
         AND (:error_kind::text IS NULL
-             OR (orrery_error_kind(coalesce(error_dialog, '')) = :error_kind
-                 AND (error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)))
+             OR ((error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)
+                 AND orrery_error_kind(coalesce(error_dialog, '')) = :error_kind))
         AND (:owner::text IS NULL
              OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
         AND (NOT :told_only::boolean OR (

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from services.task_definition.data.importing.import_file import catalogue_in_steps
+from services.task_definition.tasks.store import reads
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
@@ -123,6 +124,31 @@ async def test_how_many_tasks_a_list_has_is_estimated_for_those_who_may_see_them
     assert (await get(user, "task/estimate", user_name="u"))["data"] is None, "whose tasks there are is not theirs"
     async with client_of(service, authority, "ops", "operator") as operator:
         assert 2500 <= (await get(operator, "task/estimate", user_name="u"))["data"] <= 3500
+
+
+async def test_a_name_like_many_others_is_looked_for_among_the_newest_tasks_where_it_is_to_be_quick(
+    database: Database, service: Service, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "SAMPLED", 50)
+    monkeypatch.setattr(reads, "NEWEST", 100)
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO tasks (task_name, user_name, vo, status)"
+            " SELECT CASE n WHEN 7 THEN 'ben.user.rare' WHEN 190 THEN 'user_ben' ELSE 'user.ben.' || n END,"
+            "        'u', 'demo', 'registered' FROM generate_series(1, 200) n"
+        )
+    async with client_of(service, authority, "ops", "operator") as operator:
+
+        async def named(name: str, limit: int = 1000, **query: str) -> tuple[int, bool]:
+            found = await get(operator, "task/list", name=name, limit=limit, counts="false", **query)
+            return len(found["data"]), "the newest" in found["message"]
+
+        assert await named("user*ben*", quickly="true") == (100, True)
+        assert await named("user*ben*") == (199, False)
+        assert await named("ben*user*", quickly="true") == (0, True), "the index would have all for it"
+        assert await named("ben*user*") == await named("ben*rare", quickly="true") == (1, False)
+        assert await named("_ben", quickly="true") == (1, True)
+        assert await named("user.ben.1", 3, quickly="true") == (3, False)
 
 
 async def test_an_explanation_says_between_which_times_a_task_ends(

@@ -60,7 +60,7 @@ async def states(connection: asyncpg.Connection) -> Any:
 
 async def listed(connection: asyncpg.Connection, **wanted: Any) -> list[int]:
     names = ("task_id", "status", "queue", "no_queue", "resource_type", "user_name", "job_ids", "before_id",
-             "error_source", "error_code", "error_kind")  # fmt: skip
+             "error_source", "error_code", "error_kind", "looked_at")  # fmt: skip
     fields = dict.fromkeys(names) | {"size": 3, "told_only": False, "owner": None, **EVERYTHING._asdict()}
     return [row["job_id"] for row in await job_reads.SQL.rows(connection, "list_jobs", **(fields | wanted))]
 

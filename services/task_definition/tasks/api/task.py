@@ -44,6 +44,7 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 #: most jobs that are counted of each state
 CountTo = Annotated[int | None, Query(ge=1, le=1_000_000)]
 Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
+ONLY_NEWEST = f"names like many others were looked for among the newest {store_reads.NEWEST:,} tasks alone: write more"
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
 
@@ -253,14 +254,19 @@ class TaskRoutes:
         offset: Offset = 0,
         counts: bool = True,
         jobs: bool = True,
+        quickly: bool = False,
     ) -> Response:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
-        Without `jobs` files are counted alone, without `counts` nothing.
+        Without `jobs` files are counted alone, without `counts` nothing. `quickly`: a `name` that has all in common
+        with many is looked for among the newest 100,000 tasks, and `message` says so.
         """
         wanted = replace(wanted, at_most=limit, skip=offset)
         async with self._database.read() as connection:
-            return Envelope(await store_reads.list_tasks(connection, wanted, caller, counts=counts, jobs=jobs))
+            asked = await store_reads.quick(connection, wanted) if quickly else wanted
+            found = await store_reads.list_tasks(connection, asked, caller, counts=counts, jobs=jobs)
+        is_cut = asked.common_name is not None and len(found) < limit
+        return Envelope(found, ONLY_NEWEST if is_cut else "")
 
 
 async def _archived_details(

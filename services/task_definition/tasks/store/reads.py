@@ -5,9 +5,10 @@ Of tasks that are not the caller's to read in full they are told the state view.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -31,6 +32,9 @@ FILES_PER_DATASET = 1000
 MAX_TASKS = 1000
 #: names that are gone through for suggestions
 MOST_STEPS = 500
+#: names that are looked at to know whether one is common, the part of them that makes it so, and ids among which it is
+#: looked for then
+SAMPLED, COMMON, NEWEST = 1000, 0.05, 100_000
 #: jobs of a task, and ranges of its events, that are counted by kind
 MOST_COUNTED = 100_000
 #: types of datasets that a task makes and keeps, and places of each that are told
@@ -45,7 +49,8 @@ MAY_BE_HELD = frozenset(STATES["share"])
 class TaskFilter:
     """Filters of a list; None does not filter.
 
-    `name` may have * for any text. `waits_longer_s`: in a state that should pass, and waiting for so long.
+    `name` may have * for any text; a `common_name`, too, which is looked for without the index of names, in tasks
+    above `common_after`. `waits_longer_s`: in a state that should pass, and waiting for so long.
     """
 
     statuses: Sequence[str] | None = None
@@ -53,6 +58,8 @@ class TaskFilter:
     label: str | None = None
     task_type: str | None = None
     name: str | None = None
+    common_name: str | None = None
+    common_after: int | None = None
     modified_since: datetime | None = None
     min_task_id: int | None = None
     task_ids: Sequence[int] | None = None
@@ -66,7 +73,8 @@ class TaskFilter:
     @property
     def asks_for_details(self) -> bool:
         """Whether it filters by what the state view hides: it finds only what the caller may read in full."""
-        return any(one is not None for one in (self.user_name, self.name, self.req_id, self.waits_longer_s))
+        hidden = self.user_name, self.name, self.common_name, self.req_id, self.waits_longer_s
+        return any(one is not None for one in hidden)
 
 
 async def list_tasks(
@@ -130,16 +138,14 @@ async def _listed(connection: asyncpg.Connection, wanted: TaskFilter, reach: Rea
 
 def _asked(wanted: TaskFilter, reach: Reach) -> dict[str, Any]:
     """What the statement of the list takes."""
-    pattern = None
-    if wanted.name is not None:
-        escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        pattern = escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
     return dict(
         statuses=None if wanted.statuses is None else list(wanted.statuses),
         user_name=wanted.user_name,
         label=wanted.label,
         task_type=wanted.task_type,
-        name=pattern,
+        name=_pattern(wanted.name),
+        common_name=_pattern(wanted.common_name),
+        common_after=wanted.common_after,
         modified_since=wanted.modified_since,
         min_task_id=wanted.min_task_id,
         req_id=wanted.req_id,
@@ -153,6 +159,31 @@ def _asked(wanted: TaskFilter, reach: Reach) -> dict[str, Any]:
         owner=reach.owner if wanted.asks_for_details else None,
         **reach._asdict(),
     )
+
+
+def _pattern(name: str | None) -> str | None:
+    """A part of a name as SQL has it."""
+    if name is None:
+        return None
+    escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
+
+
+async def quick(connection: asyncpg.Connection, wanted: TaskFilter) -> TaskFilter:
+    """The same filter, or one for the newest tasks alone where the index would find most names.
+
+    The index of names has them by their threes of characters: of a name whose threes are all in many names it would
+    read all of these.
+    """
+    if wanted.name is None:
+        return wanted
+    rows = await SQL.rows(connection, "newest_names", before_id=wanted.before_id, at_most=SAMPLED)
+    words = re.findall(r"[^\W_]{3,}", wanted.name.lower())
+    threes = {word[place : place + 3] for word in words for place in range(len(word) - 2)}
+    n_alike = sum(all(one in row["name"].lower() for one in threes) for row in rows)
+    if len(rows) < SAMPLED or n_alike < SAMPLED * COMMON:
+        return wanted
+    return replace(wanted, name=None, common_name=wanted.name, common_after=rows[0]["task_id"] - NEWEST)
 
 
 async def names_like(

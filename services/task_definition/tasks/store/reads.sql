@@ -13,6 +13,8 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:label::text IS NULL OR prod_source_label = :label)
    AND (:task_type::text IS NULL OR task_type = :task_type)
    AND (:name::text IS NULL OR n.name LIKE :name)
+   AND (:common_name::text IS NULL  -- not by the index, which has most names for it
+        OR (n.name || '' LIKE :common_name AND n.task_id > :common_after::bigint))
    AND (:modified_since::timestamptz IS NULL OR modification_time >= :modified_since)
    AND (:min_task_id::bigint IS NULL OR task_id >= :min_task_id)
    AND (:req_id::bigint IS NULL OR req_id = :req_id)
@@ -25,6 +27,12 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (NOT :told_only::boolean
         OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
+
+-- name: newest_names
+-- Names of the newest tasks before an id (NULL: before none); the primary key.
+-- told by: nobody; it decides how names are looked for
+SELECT task_id, name FROM task_names WHERE :before_id::bigint IS NULL OR task_id < :before_id
+ ORDER BY task_id DESC LIMIT :at_most::int;
 
 -- name: longest_in_state
 -- Tasks of a user that are longest in passing states, the longest first: of each state so many. Index
