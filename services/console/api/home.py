@@ -9,7 +9,7 @@ from typing import Any
 from starlette.routing import Route
 
 from services.console.api.visits import Console, Visit
-from services.console.asking import SLOW_TIMEOUT_S, Answer, Away, Refused
+from services.console.asking import SLOW_TIMEOUT_S, Away, Refused
 from services.console.policy.filters import TO_BE_FOUND, can_be_found, quoted
 from services.console.showing.pages import Page
 from shared.model.whole_numbers import LARGEST_ID
@@ -47,7 +47,7 @@ async def search(visit: Visit) -> Page:
     """Find the task and job of a number, and what has a text in its name."""
     wanted = visit.word("q")[:MOST_CHARACTERS]
     data: dict[str, Any] = {"q": wanted, "tasks": [], "jobs": [], "queues": [], "people": [], "datasets": []}
-    shown: dict[str, Any] = {"too_short": "", "told": "", "quoted": quoted(wanted)}
+    shown: dict[str, Any] = {"too_short": "", "told": [], "quoted": quoted(wanted)}
     if not wanted:
         return Page("search.html", "Search", "orrery tasks", data, shown=shown)
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 and 0 < int(wanted) <= LARGEST_ID:
@@ -62,15 +62,13 @@ async def search(visit: Visit) -> Page:
         }
         if can_be_found(wanted):
             questions |= {
-                "of_name": _of_name(visit, wanted),
-                "datasets": visit.api.get("catalogue/datasets", name=_pattern(wanted), limit=SHOWN),
+                "tasks": _quickly(visit, shown, "task/list", name=wanted, counts="false"),
+                "datasets": _quickly(visit, shown, "catalogue/datasets", name=_pattern(wanted)),
             }
         else:
             shown["too_short"] = TO_BE_FOUND
         found = await visit.api.parts(**questions)
-    told = {name: rows or [] for name, rows in found.data.items() if name != "of_name"}
-    if of_name := found.data.get("of_name"):
-        told["tasks"], shown["told"] = of_name.data, of_name.message
+    told = {name: rows or [] for name, rows in found.data.items()}
     verb = "orrery tasks; orrery jobs; orrery queues"
     return Page("search.html", f"Search: {wanted}", verb, data | told, found.away, shown)
 
@@ -89,9 +87,11 @@ async def _task(visit: Visit, task_id: int) -> list[dict[str, Any]]:
     return [explanation["task"]]
 
 
-async def _of_name(visit: Visit, wanted: str) -> Answer:
-    """Tasks with this in their name, and whether all were looked through."""
-    return await visit.api.answer("task/list", name=wanted, limit=SHOWN, counts="false", quickly="true")
+async def _quickly(visit: Visit, shown: dict[str, Any], path: str, **query: Any) -> Any:
+    """Rows of a name; where not all were looked through, what is said about that is shown."""
+    answer = await visit.api.answer(path, limit=SHOWN, quickly="true", **query)
+    shown["told"] += [answer.message] if answer.message else []
+    return answer.data
 
 
 async def _jobs(visit: Visit, job_id: int) -> list[dict[str, Any]]:

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from services.task_definition.data.importing.import_file import catalogue_in_steps
-from services.task_definition.tasks.store import reads
 from shared.auth import Authority
 from shared.db import Database
+from shared.model import common_names
 from shared.runtime.service import Service
 from tests.applications import application_of
 from tests.handlers.task_definition.conftest import client_of
@@ -126,16 +126,21 @@ async def test_how_many_tasks_a_list_has_is_estimated_for_those_who_may_see_them
         assert 2500 <= (await get(operator, "task/estimate", user_name="u"))["data"] <= 3500
 
 
-async def test_a_name_like_many_others_is_looked_for_among_the_newest_tasks_where_it_is_to_be_quick(
+async def test_a_name_like_many_others_is_looked_for_among_the_newest_where_it_is_to_be_quick(
     database: Database, service: Service, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reads, "SAMPLED", 50)
-    monkeypatch.setattr(reads, "NEWEST", 100)
+    monkeypatch.setattr(common_names, "SAMPLED", 50)
+    monkeypatch.setattr(common_names, "NEWEST", 100)
     async with database.read() as connection:
         await connection.execute(
             "INSERT INTO tasks (task_name, user_name, vo, status)"
             " SELECT CASE n WHEN 7 THEN 'ben.user.rare' WHEN 190 THEN 'user_ben' ELSE 'user.ben.' || n END,"
             "        'u', 'demo', 'registered' FROM generate_series(1, 200) n"
+        )
+        await connection.execute(
+            "INSERT INTO catalogue.datasets (scope, name, kind)"
+            " SELECT 'demo', CASE n WHEN 7 THEN 'ben.user.rare' ELSE 'user.ben.' || n END, 'dataset'"
+            "   FROM generate_series(1, 200) n"
         )
     async with client_of(service, authority, "ops", "operator") as operator:
 
@@ -143,12 +148,14 @@ async def test_a_name_like_many_others_is_looked_for_among_the_newest_tasks_wher
             found = await get(operator, "task/list", name=name, limit=limit, counts="false", **query)
             return len(found["data"]), "the newest" in found["message"]
 
-        assert await named("user*ben*", quickly="true") == (100, True)
-        assert await named("user*ben*") == (199, False)
+        assert await named("user*ben*", quickly="true") == (199, False), "many are like it"
         assert await named("ben*user*", quickly="true") == (0, True), "the index would have all for it"
         assert await named("ben*user*") == await named("ben*rare", quickly="true") == (1, False)
         assert await named("_ben", quickly="true") == (1, True)
         assert await named("user.ben.1", 3, quickly="true") == (3, False)
+        for query, n_found in (({"quickly": "true"}, 0), ({}, 1)):
+            answer = await get(operator, "catalogue/datasets", name="*ben*user*", **query)
+            assert (len(answer["data"]), "the newest" in answer["message"]) == (n_found, bool(query))
 
 
 async def test_an_explanation_says_between_which_times_a_task_ends(

@@ -22,6 +22,7 @@ from services.task_definition.desk.store.audit import audit
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
 from shared.db.database import Database
+from shared.model.common_names import only_newest
 from shared.model.problems import FieldProblem, Problem
 from shared.snapshot import KnownGrid
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
@@ -84,10 +85,17 @@ def catalogue_routes(database: Database, grid: KnownGrid, telling: Telling) -> A
         return Envelope(counts, f"imported {counts['datasets']} datasets with {counts['files']} files")
 
     @router.get("/datasets")
-    async def datasets(caller: Anyone, name: Text = None, limit: Annotated[int, Page(10_000, 1000)] = 1000) -> Response:
-        """Datasets and containers by name; * stands for any text."""
+    async def datasets(
+        caller: Anyone, name: Text = None, limit: Annotated[int, Page(10_000, 1000)] = 1000, quickly: bool = False
+    ) -> Response:
+        """Datasets and containers by name; * stands for any text.
+
+        `quickly`: a `name` that has all in common with many is looked for among the newest 100,000, and `message` says
+        so.
+        """
         async with database.read() as connection:
-            return Envelope(await list_datasets(connection, caller, name, limit))
+            found, is_cut = await list_datasets(connection, caller, name, limit, quickly=quickly)
+        return Envelope(found, only_newest("datasets") if is_cut else "")
 
     @router.get("/dataset")
     async def dataset(caller: Anyone, name: Name, include_files: Truth = None) -> Response:

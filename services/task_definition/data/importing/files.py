@@ -25,6 +25,7 @@ from shared.auth.access import Whose
 from shared.catalogue.built_in import BuiltInCatalogue
 from shared.catalogue.port import DatasetFacts
 from shared.db.database import Database
+from shared.model import common_names
 from shared.model.batches import batches
 from shared.model.names import bare_name, owning_scope
 from shared.model.problems import Problem
@@ -201,12 +202,22 @@ def like_of(pattern: str | None) -> str | None:
 
 
 async def list_datasets(
-    connection: asyncpg.Connection, caller: Caller, pattern: str | None, at_most: int
-) -> list[dict[str, Any]]:
-    """Datasets and containers of the caller's VOs, of none, and those opened for all, by name."""
+    connection: asyncpg.Connection, caller: Caller, pattern: str | None, at_most: int, *, quickly: bool = False
+) -> tuple[list[dict[str, Any]], bool]:
+    """Datasets and containers of the caller's VOs, of none, and those opened for all, by name.
+
+    `quickly`: a name like many others is looked for among the newest alone; the second is whether that left some out.
+    """
     like = None if pattern is None else like_of(bare_name(pattern))
+    names: dict[str, Any] = {"pattern": like, "common_pattern": None, "common_after": None}
+    if quickly and pattern is not None:
+        newest = await SQL.rows(connection, "newest_names", at_most=common_names.SAMPLED)
+        if common_names.is_common(pattern, [row["name"] for row in newest]):
+            after = newest[0]["dataset_id"] - common_names.NEWEST
+            names = {"pattern": None, "common_pattern": like, "common_after": after}
     vos = access.vos_of_members(caller)
-    return [dict(row) for row in await SQL.rows(connection, "list_datasets", pattern=like, vos=vos, at_most=at_most)]
+    found = [dict(row) for row in await SQL.rows(connection, "list_datasets", **names, vos=vos, at_most=at_most)]
+    return found, names["common_pattern"] is not None and len(found) < at_most
 
 
 async def dataset_in_full(

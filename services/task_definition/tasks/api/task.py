@@ -29,6 +29,7 @@ from services.task_definition.tasks.submitting.submission import Submission, Sub
 from shared.auth import Caller, access, require
 from shared.auth.state_view import WITHHELD
 from shared.db.database import Database
+from shared.model.common_names import only_newest
 from shared.model.job_of_client import short_description
 from shared.states.job import JobStatus
 from shared.task.rule_text import text_of_rules
@@ -44,7 +45,6 @@ Reader = Annotated[Caller, Depends(require(access.DETAILS))]
 #: most jobs that are counted of each state
 CountTo = Annotated[int | None, Query(ge=1, le=1_000_000)]
 Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
-ONLY_NEWEST = f"names like many others were looked for among the newest {store_reads.NEWEST:,} tasks alone: write more"
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
 
@@ -266,7 +266,7 @@ class TaskRoutes:
             asked = await store_reads.quick(connection, wanted) if quickly else wanted
             found = await store_reads.list_tasks(connection, asked, caller, counts=counts, jobs=jobs)
         is_cut = asked.common_name is not None and len(found) < limit
-        return Envelope(found, ONLY_NEWEST if is_cut else "")
+        return Envelope(found, only_newest("tasks") if is_cut else "")
 
 
 async def _archived_details(

@@ -5,7 +5,6 @@ Of tasks that are not the caller's to read in full they are told the state view.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -20,6 +19,7 @@ from shared.auth.access import DETAILS, Whose
 from shared.auth.reach import Reach
 from shared.auth.state_view import TASK_COLUMNS, state_of
 from shared.db.queries import Queries
+from shared.model import common_names
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.states.event_range import STATUS_OF_CODE
 from shared.states.job import MEANINGS
@@ -32,9 +32,6 @@ FILES_PER_DATASET = 1000
 MAX_TASKS = 1000
 #: names that are gone through for suggestions
 MOST_STEPS = 500
-#: names that are looked at to know whether one is common, the part of them that makes it so, and ids among which it is
-#: looked for then
-SAMPLED, COMMON, NEWEST = 1000, 0.05, 100_000
 #: jobs of a task, and ranges of its events, that are counted by kind
 MOST_COUNTED = 100_000
 #: types of datasets that a task makes and keeps, and places of each that are told
@@ -170,20 +167,14 @@ def _pattern(name: str | None) -> str | None:
 
 
 async def quick(connection: asyncpg.Connection, wanted: TaskFilter) -> TaskFilter:
-    """The same filter, or one for the newest tasks alone where the index would find most names.
-
-    The index of names has them by their threes of characters: of a name whose threes are all in many names it would
-    read all of these.
-    """
+    """The same filter, or one for the newest tasks alone where the index would find most names."""
     if wanted.name is None:
         return wanted
-    rows = await SQL.rows(connection, "newest_names", before_id=wanted.before_id, at_most=SAMPLED)
-    words = re.findall(r"[^\W_]{3,}", wanted.name.lower())
-    threes = {word[place : place + 3] for word in words for place in range(len(word) - 2)}
-    n_alike = sum(all(one in row["name"].lower() for one in threes) for row in rows)
-    if len(rows) < SAMPLED or n_alike < SAMPLED * COMMON:
+    rows = await SQL.rows(connection, "newest_names", before_id=wanted.before_id, at_most=common_names.SAMPLED)
+    if not common_names.is_common(wanted.name, [row["name"] for row in rows]):
         return wanted
-    return replace(wanted, name=None, common_name=wanted.name, common_after=rows[0]["task_id"] - NEWEST)
+    after = rows[0]["task_id"] - common_names.NEWEST
+    return replace(wanted, name=None, common_name=wanted.name, common_after=after)
 
 
 async def names_like(

@@ -1,0 +1,43 @@
+"""Whether names have so much in common with many others that an index of parts of names finds most of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: names that are looked at to know it, and the part of them that makes a name common
+SAMPLED, COMMON = 1000, 0.05
+#: ids among which a common name is looked for
+NEWEST = 100_000
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+
+
+def is_common(part: str, names: Sequence[str]) -> bool:
+    """Whether an index would read many names for a part of one, and few are like it; * stands for any text.
+
+    The index has names by their threes of characters, and reads those that have all threes of the part. What many are
+    like is found soon without it. Example: ben*user is common among user.ben.1, user.ben.2, ..., and ben is not.
+    """
+    pattern = part if "*" in part else f"*{part}*"
+    threes = _threes(pattern.lower())
+    form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    spaced = (f"  {_BETWEEN_WORDS.sub('   ', name.lower())} " for name in names)
+    n_read = sum(all(one in name for one in threes) for name in spaced)
+    n_like = sum(form.fullmatch(name) is not None for name in names)
+    many = SAMPLED * COMMON
+    return len(names) >= SAMPLED and n_read >= many > n_like
+
+
+def _threes(pattern: str) -> set[str]:
+    """What pg_trgm looks for: of each word, with spaces where it begins and ends. Example: .77* has "  7" and " 77"."""
+    found = set[str]()
+    for word in re.finditer(r"[^\W_]+", pattern):
+        begins, ends = pattern[word.start() - 1 : word.start()] != "*", pattern[word.end() : word.end() + 1] != "*"
+        text = f"{'  ' * begins}{word[0]}{' ' * ends}"
+        found |= {text[place : place + 3] for place in range(len(text) - 2)}
+    return found
+
+
+def only_newest(what: str) -> str:
+    """What is said with a list that has not all. Example of `what`: tasks."""
+    return f"names like many others were looked for among the newest {NEWEST:,} {what} alone: write more"
