@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+
+from services.cli.demo.stage import addresses_of
 
 
 def test_the_link_that_signs_in_leads_on_to_the_page_that_was_named(services, orrery) -> None:
@@ -61,3 +64,10 @@ def test_a_link_for_others_asks_nobody(services, orrery, kind: str, which: str, 
 def test_what_has_no_page_is_refused_with_what_is_allowed(services, orrery) -> None:
     found = orrery("open", "star", "7")
     assert found.code == 2 and "allowed are task, job, queue, share" in found.err
+
+
+def test_the_demonstration_links_to_the_one_address_of_the_system() -> None:
+    system = SimpleNamespace(
+        urls={"console": ["http://127.0.0.1:2"]}, environment={}, directory="/d", gateway="http://127.0.0.1:1"
+    )
+    assert addresses_of(system).one_address == "http://127.0.0.1:1"
