@@ -19,6 +19,7 @@ convert once into unit-named fields (kB, MB and GB are 1024-based), so no other 
 `job_xml`          jobs that a user describes one by one; `points` of an optimisation; `co_jumbo` stand-ins of job sets
 `criteria`         criteria in SQL's language; `expression` regular expressions that people write
 `names`            names of datasets as catalogues write them; `outputs_by_expression` those of regex|...
+`common_names`     names that have much in common with most others
 `problems`         problems of outside data; `task_spec_problems` of what was sent; `known_fields` a record may have
 `visible_text`     others' texts made safe to show; `log_lines` in a log; `secret_notes` to the owner of secrets
 `batches`          long sequences cut into batches; `steps` long work into steps

@@ -1,4 +1,4 @@
-"""Whether names have so much in common with many others that an index of parts of names finds most of them."""
+"""Names that have so much in common with others that an index of parts of names finds most of them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 
 def is_common(part: str, names: Sequence[str]) -> bool:
-    """Whether an index would read many names for a part of one, and few are like it; * stands for any text.
+    """Whether an index would read many names for a part of one, and few are like it.
 
-    The index has names by their threes of characters, and reads those that have all threes of the part. What many are
-    like is found soon without it. Example: ben*user is common among user.ben.1, user.ben.2, ..., and ben is not.
+    In the part * stands for any text. The index has names by their threes of characters, and reads those that have all
+    threes of the part. What many are like is found soon without it. Example: ben*user is common among user.ben.1,
+    user.ben.2, ..., and ben is not.
     """
     pattern = part if "*" in part else f"*{part}*"
     threes = _threes(pattern.lower())

@@ -167,7 +167,7 @@ def _pattern(name: str | None) -> str | None:
 
 
 async def quick(connection: asyncpg.Connection, wanted: TaskFilter) -> TaskFilter:
-    """The same filter, or one for the newest tasks alone where the index would find most names."""
+    """Give the same filter, or one for the newest tasks alone where the index would find most names."""
     if wanted.name is None:
         return wanted
     rows = await SQL.rows(connection, "newest_names", before_id=wanted.before_id, at_most=common_names.SAMPLED)
