@@ -108,7 +108,8 @@ _LOADS = (
 EXAMPLE_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid"
 N_SITES = sized(500, 50)
 PAGES = ("", "search?q=1", "search?q=Q77", "search?q=user.bench.77*", "search?q=ch.123456", "search?q=nothing",
-        "search?q=user", "search?q=bench", "search?q=bench*user", "tasks?q=name%3Dbench",
+        "search?q=user", "search?q=bench", "search?q=bench*user", "search?q=nch.ben", "tasks?q=name%3Dbench",
+        "tasks?q=name%3Dbench*user",
         "suggestions?of=jobs&q=queue%3DQ7", "tasks", "tasks?q=status%3Drunning", "tasks?q=user%3D%22owner+of+many%22",
         "tasks?q=status%3Drunning+user%3D%22owner+of+few%22", "tasks?q=name%3Dnothing", "tasks?q=name%3Dbench.77*",
         f"tasks/commands?command=kill&shown=1,{','.join(map(str, range(2, 101)))}&all=yes",
