@@ -1,6 +1,6 @@
 """Full job lives per second: simulated pilots take jobs, report them running and finished, outputs are registered,
-files and datasets counted; one job with each call, and a hundred. Beside it: what the same client gets from a handler
-that does nothing, over the same HTTP.
+files and datasets counted; one job with each call. Beside it: what the same client gets from a handler that does
+nothing, over the same HTTP. `bench_whole` has jobs with input, published pilots, and a hundred jobs with each call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from services.cli.addresses import RUN_FILE_VARIABLE
 from services.cli.demo.stage import addresses_of
 from services.cli.tokens import issue
 from tests.performance.bench_latency import load_grid, task_without_input
-from tests.performance.bulk_pilots import TOGETHER, BulkPilots
 from tests.performance.figures import rate
 from tests.performance.sizes import sized
 
@@ -160,40 +159,18 @@ async def standing(database: asyncpg.Connection, task_ids: list[int]) -> list[st
 
 
 async def measure(system: LocalSystem) -> bool:
-    """Print the figures; whether the work came to its end."""
+    """Print the figure; whether the work came to its end."""
     bare = await bare_requests_per_s()
     token = issue(addresses_of(system), "benchmark", ["operator"])
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60) as http:
         await load_grid(system, http)
-        ended_singly, per_s = await lives_one_by_one(system, await submit(system, http))
-        ended_in_bulk, bulk_per_s = await lives_in_bulk(system, await submit(system, http), token)
+        has_ended, per_s = await lives_one_by_one(system, await submit(system, http))
     calls = 3  # taking it, running, finished
     print(rate("bare handler, the same kind of client", bare))
     print(
         rate(f"full job lives, {N_PILOTS} simulated pilots", per_s, limit=bare / calls, of=f"{calls} bare calls each")
     )
-    name = f"full job lives, {TOGETHER} with each call"
-    print(rate(name, bulk_per_s, limit=TOGETHER * bare / calls, of="bare calls"))
-    return ended_singly and ended_in_bulk
-
-
-async def lives_in_bulk(system: LocalSystem, task_ids: list[int], token: str) -> tuple[bool, float]:
-    """Whether all lives ended that were taken by the hundred, and how many did in a second."""
-    url = system.environment["ORRERY_DATABASE_URL"]
-    database = await asyncpg.connect(url)
-    pilots = BulkPilots(system.urls["job-dispatch"][0], token, url)
-    running = asyncio.create_task(pilots.run())
-    try:
-        per_s, ended = await lives_per_s(database, task_ids)
-        if not ended:
-            print("   the work stopped before its end:", *await standing(database, task_ids), sep="\n")
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-        await database.close()
-    if not running.cancelled() and (error := running.exception()) is not None:
-        raise error
-    return ended, per_s
+    return has_ended
 
 
 async def lives_one_by_one(system: LocalSystem, task_ids: list[int]) -> tuple[bool, float]:
