@@ -44,7 +44,7 @@ N_FILES = sized(12_000, 200)  # of all tasks
 N_TASKS = (sized(8, 2), sized(100, 5))
 REPLICAS = (1, 2, 3)[: sized(3, 1)]  # three show where scaling ends
 N_RUNS = sized(3, 1)
-N_PILOTS = sized(800, 40)
+N_PILOTS = sized(1_600, 40)
 BARE_S, BARE_IN_FLIGHT = sized(3.0, 0.5), 64
 FEWEST_PER_S, FEWEST_OF_TWO_REPLICAS, FEWEST_IN_BULK_PER_S = 500.0, 0.9, 2_000.0
 MOST_TRANSACTIONS, MOST_WAL_KB, MOST_PROCESSOR_MS, MOST_OF_PILOTS_MS = 2.0, 12.0, 3.0, 0.5
@@ -78,14 +78,12 @@ class World:
 
     async def lives(self, n_tasks: int) -> Costs:
         """Of so many tasks with a pilot for each job, printed. Raises NotAllWell."""
-        load, task_ids = os.getloadavg()[0], await submit(self.system, self.http, n_tasks, N_FILES)
+        task_ids = await submit(self.system, self.http, n_tasks, N_FILES)
         urls = self.system.urls
         with field_pilots(urls["job-dispatch"], urls["job-brokerage"][0], self.pilots_token, N_PILOTS) as pilots:
-            found = await self._watched(task_ids, pilots.pid)
+            found = await self._watched(f"{n_tasks} tasks", task_ids, pilots.pid)
             told = await asyncio.to_thread(ended, pilots)
-        print(
-            rate(f"   {n_tasks} tasks", found.per_s), f"  (load {load:.1f} before)", *_told(told), sep="\n", flush=True
-        )
+        print(*_told(told), sep="\n", flush=True)
         if told["outcomes"].get("finished", 0) < N_FILES or told["left"] or told["given_twice"]:
             raise NotAllWell(f"the pilots: {told}")
         return found
@@ -97,7 +95,7 @@ class World:
         pilots = BulkPilots(self.system.urls["job-dispatch"][0], self.pilots_token, url)
         running = asyncio.create_task(pilots.run())
         try:
-            found = await self._watched(task_ids, os.getpid())
+            found = await self._watched(f"{TOGETHER} with each call", task_ids, os.getpid())
         finally:
             running.cancel()
             await asyncio.wait([running])
@@ -105,8 +103,9 @@ class World:
                 raise error
         return found.per_s
 
-    async def _watched(self, task_ids: list[int], pilots: int) -> Costs:
-        """What lives cost, once all have ended well. Raises NotAllWell."""
+    async def _watched(self, name: str, task_ids: list[int], pilots: int) -> Costs:
+        """What lives cost, printed once all have ended well. Raises NotAllWell."""
+        load = os.getloadavg()[0]
         watch = Watch(self.database, self.system.environment["ORRERY_DATABASE_URL"], task_ids, N_FILES)
         found = await watch.costs(self.system, pilots)
         if found is None:
@@ -114,7 +113,8 @@ class World:
         if wrong := await faults(self.database, task_ids, N_FILES):
             raise NotAllWell(", ".join(wrong))
         waits = ", ".join(f"{name} {n}" for name, n in watch.waits.most_common(5))
-        print(*found.lines(), f"   sessions waited for: {waits or '-'}", sep="\n")
+        print(f"{rate(f'whole lives, {name}', found.per_s)}   (load {load:.1f} before)", *found.lines(), sep="\n")
+        print(f"   sessions waited for: {waits or '-'}", flush=True)
         return found
 
 
@@ -123,8 +123,9 @@ def _told(told: dict[str, Any]) -> list[str]:
     got, reported = ([f"{one * 1e3:.1f} ms" for one in told[name]] for name in ("get_job_s", "report_s"))
     others = {name: n for name, n in told["outcomes"].items() if name != "finished"} or "all calls were answered"
     return [
-        f"   {told['busy']:.0%} of {N_PILOTS} pilots had a job; median and p99 of getJob: {', '.join(got)}; "
-        f"of a report: {', '.join(reported)}; {told['nothing']} times there was none; {others}"
+        f"   {told['busy']:.0%} of {N_PILOTS} pilots had a job, {told['waiting']:.0f} jobs waited on average",
+        f"   median and p99 of getJob: {', '.join(got)}; of a report: {', '.join(reported)}; "
+        f"{told['nothing']} times there was none; {others}",
     ]
 
 
@@ -142,7 +143,6 @@ async def beside(system: LocalSystem) -> list[str]:
         print(times("10 lives/s: submission to first activated job", activated))
         print(times("10 lives/s: final report to finished job", finished), flush=True)
         bulk_per_s = await world.bulk_per_s()
-        print(rate(f"whole lives, {TOGETHER} with each call", bulk_per_s), flush=True)
     kept = {
         "submission to activated": keeps(activated, ACTIVATED_S, P99_S),
         "report to finished": keeps(finished, FINISHED_S, P99_S),

@@ -27,6 +27,7 @@ import orjson
 import uvloop
 
 from services.cli.simulated_pilots.allocation import Allocation, QueueSite, queue_from_record
+from shared.web.file_limit import raise_file_limit
 from tests.performance.field_calls import N_KINDS, Job, Kind
 from tests.performance.figures import percentile
 
@@ -166,7 +167,7 @@ class FieldFleet:
         self._connecting: set[asyncio.Task[None]] = set()
         self._stopped, self._free = asyncio.Event(), asyncio.Event()  # told to end; nobody has a job
         self._n_busy = 0
-        self._busy: list[int] = []
+        self._seen: list[tuple[int, int]] = []  # pilots with a job, and jobs that wait for one
         self._given: set[bytes] = set()
         self.jobs_s, self.reports_s = array("d"), array("d")
         self.n_nothing = 0
@@ -226,7 +227,6 @@ class FieldFleet:
         self._allocation = Allocation(queues, random.Random(1))
         while not self._stopped.is_set():
             self._send_idle()
-            self._busy.append(self._n_busy)
             await self._look()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S if self._n_busy else 0):
@@ -243,9 +243,10 @@ class FieldFleet:
         """What waits where, a moment later."""
         await asyncio.sleep(LOOK_EVERY_S)
         found = await asyncio.to_thread(self._get, f"{self._dispatch}/api/v1/statistics/active_job_stats_by_site")
-        self._allocation.set_demand(
-            {queue: sum(states.get("activated", 0) for states in kinds.values()) for queue, kinds in found.items()}
-        )
+        waiting = {queue: sum(one.get("activated", 0) for one in kinds.values()) for queue, kinds in found.items()}
+        self._allocation.set_demand(waiting)
+        if self._n_busy:
+            self._seen.append((self._n_busy, sum(waiting.values())))
 
     def _get(self, url: str) -> Any:
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self._token}"})
@@ -253,10 +254,10 @@ class FieldFleet:
             return orjson.loads(answer.read())["data"]
 
     def _told(self) -> dict[str, Any]:
-        working = [one for one in self._busy if one] or [0]
+        busy, waiting = (sum(one) / len(self._seen) for one in zip(*self._seen, strict=True)) if self._seen else (0, 0)
         return {
             "jobs": len(self.jobs_s), "outcomes": dict(self.outcomes), "nothing": self.n_nothing,
-            "busy": sum(working) / len(working) / len(self._pilots), "left": self._n_busy,
+            "busy": busy / len(self._pilots), "waiting": waiting, "left": self._n_busy,
             "given_twice": len(self.jobs_s) - len(self._given),
             "get_job_s": _shares(self.jobs_s), "report_s": _shares(self.reports_s), "cpu_s": time.process_time(),
         }  # fmt: skip
@@ -269,6 +270,7 @@ def _shares(seconds: array[float]) -> list[float]:
 
 async def main() -> None:
     """Run what standard input asks for."""
+    raise_file_limit()
     wanted = json.loads(sys.stdin.readline())
     print(json.dumps(await FieldFleet(**wanted).run()))
 
