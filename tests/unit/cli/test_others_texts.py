@@ -71,7 +71,7 @@ OF_A_SERIES = {
     **dict.fromkeys(("status", "next_at", "ends_at", "user_name", "task_name", "last_error"), CANARY),
 }  # fmt: skip
 OF_A_RULE = {
-    **dict.fromkeys(("rule", "because_of", "never", "waiting_task_id", "oldest_at", "next_drop_at"), CANARY),
+    **dict.fromkeys(("rule", "because_of", "never", "then", "waiting_task_id", "oldest_at", "next_drop_at"), CANARY),
     **dict.fromkeys(("keep_days", "n_bytes", "bytes_a_day", "n_dropped", "n_waiting_tasks"), 1),
     "most_gb": None, "is_nearly_full": False,
 }  # fmt: skip
