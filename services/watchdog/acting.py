@@ -99,7 +99,7 @@ class Action:
 
     `partitions`: parts that are done side by side, each by its name; without any, all is done by one.
     `dry_slices`: slices of a dry run. Each is rolled back, so that only one that knows by itself what comes next, as a
-    sweep of kinds, has more than the first.
+    sweep of kinds, has more than the first. `rest`: between two slices, times as long as the one before took.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Action:
     run: Callable[[UnitOfWork], Awaitable[Looked]] | None = None
     partitions: Mapping[str, Callable[[UnitOfWork], Awaitable[Looked]]] = field(default_factory=dict)
     dry_slices: int = 1
+    rest: float = 0.0
 
     def parts(self) -> list[Part]:
         """Its partitions, or itself."""
@@ -216,7 +217,9 @@ class Actions:
     def periodic(self) -> list[Periodic]:
         """One loop and lease for each partition of each."""
         return [
-            Periodic(action.name.replace("_", "-"), TICK_S, self._looping(part), partition=part.partition)
+            Periodic(
+                action.name.replace("_", "-"), TICK_S, self._looping(part), partition=part.partition, rest=action.rest
+            )
             for action in self.declared.values()
             for part in action.parts()
         ]

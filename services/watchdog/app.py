@@ -11,7 +11,7 @@ from services.watchdog.filling import Filling
 from services.watchdog.handlers import Watchdog
 from services.watchdog.hurrying import Hurrying
 from services.watchdog.policy.retention import RULES
-from services.watchdog.retaining import Retaining, RetentionMetrics
+from services.watchdog.retaining import REST_OF_RETENTION, Retaining, RetentionMetrics
 from services.watchdog.sweeping import SWEEPS, TASKS, WORK
 from services.watchdog.withholding import Withholding
 from shared.config.parameters import Parameters
@@ -49,7 +49,7 @@ def actions_of(
         Action("sweep", "says again what seems to be lost", lambda every: every.sweep_period_s,
                partitions={TASKS: watchdog.sweep_tasks, WORK: watchdog.sweep_work}, dry_slices=len(SWEEPS)),
         Action("retention", "drops what is older than it may be", lambda every: every.retention_period_s,
-               retaining.drop_old, dry_slices=1 + len(RULES)),
+               retaining.drop_old, dry_slices=1 + len(RULES), rest=REST_OF_RETENTION),
     ]  # fmt: skip
 
 

@@ -57,7 +57,7 @@ class PeriodicRunner:
             started = time.monotonic()
             outcome = await self.run_once(periodic, name)
             if outcome is RunOutcome.MORE:
-                failures, delay_s = 0, 0.0
+                failures, delay_s = 0, periodic.rest * (time.monotonic() - started)
             elif outcome is RunOutcome.DONE:
                 failures = 0
                 delay_s = max(0.0, periodic.every_s - (time.monotonic() - started))

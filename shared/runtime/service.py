@@ -38,7 +38,8 @@ class Periodic:
 
     `partition`: parts of one work have its name, and each a lease of its own.
 
-    Long work is cut into slices: a run that returns True left some, and the next one follows at once.
+    Long work is cut into slices: a run that returns True left some, and the next one follows at once, or after `rest`
+    times as long as the one before took: what can wait leaves the machine to what cannot.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Periodic:
     run: Callable[[UnitOfWork], Awaitable[bool | None]]
     lease: bool = True
     partition: str = ""
+    rest: float = 0.0
 
 
 @dataclass
