@@ -1,9 +1,10 @@
-"""Whole lives per second, and what one costs: analysis tasks with input, from the submission to tasks that are done.
+"""Whole lives per second and what one costs, from the submission of tasks until they are done.
 
-Pilots of the published kind take, start and end one job with each call; 8 tasks and 100, with one, two and three
-replicas. Of each life: transactions, events, WAL, flushes, processor time by kind of process; and what sessions waited
-for most. Besides, with one replica: pilots that call for a hundred jobs at once, and how long one waits who is nearly
-alone. Each job must end finished, with its outputs registered and its files counted once.
+The tasks are analysis with input. Pilots of the published kind take, start and end one job with each call; 8 tasks and
+100, with one, two and three replicas. Of each life: transactions, events, WAL, flushes, processor time by kind of
+process; and what sessions waited for most. Besides, with one replica: pilots that call for a hundred jobs at once, and
+how long one waits who is nearly alone. Each job must end finished, with its outputs registered and its files counted
+once.
 
 `python -m tests.performance.bench_whole [RUNS]`: medians of so many.
 """
@@ -48,6 +49,7 @@ N_PILOTS = sized(1_600, 40)
 BARE_S, BARE_IN_FLIGHT = sized(3.0, 0.5), 64
 FEWEST_PER_S, FEWEST_OF_TWO_REPLICAS, FEWEST_IN_BULK_PER_S = 500.0, 0.9, 2_000.0
 MOST_TRANSACTIONS, MOST_WAL_KB, MOST_PROCESSOR_MS, MOST_OF_PILOTS_MS = 2.0, 12.0, 3.0, 0.5
+_LIVE = "SELECT count(*) FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled')"
 ACTIVATED_S, FINISHED_S, P99_S = 0.06, 0.05, 0.2
 
 
@@ -73,6 +75,8 @@ class World:
         database = await asyncpg.connect(system.environment["ORRERY_DATABASE_URL"])
         async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=300) as http:
             await load_grid(system, http)
+            if n_live := await database.fetchval(_LIVE):
+                raise NotAllWell(f"{n_live} jobs of a benchmark that was interrupted are live; remove .local/bench")
             yield cls(system, http, database, pilots_token)
         await database.close()
 
@@ -125,7 +129,7 @@ def _told(told: dict[str, Any]) -> list[str]:
     return [
         f"   {told['busy']:.0%} of {N_PILOTS} pilots had a job, {told['waiting']:.0f} jobs waited on average",
         f"   median and p99 of getJob: {', '.join(got)}; of a report: {', '.join(reported)}; "
-        f"{told['nothing']} times there was none; {others}",
+        f"no job was given for {told['nothing']}; {others}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The calls of published pilots as bytes: what a kind of pilots says alike is made once, each call fills in the rest.
+"""The calls of published pilots as bytes. What a kind says alike is made once, each call fills in the rest.
 
 Recorded from panda-pilot 3.7.0.36, which sends forms by curl, as it ran a job with input in
 `tests/integration/published_pilot`. What a memory monitor and a transformation add are the fields of its plug-in for

@@ -20,6 +20,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +121,17 @@ class FieldPilot(asyncio.Protocol):
             self._fleet.reports_s.append(took_s)
             self._report()
         elif status == b"200":
-            self._end(f"told {body[:200].decode()}")
+            is_told_twice = not self._calls and b"alreadydone" in body
+            self._end("finished" if is_told_twice else f"told {body[:200].decode()}")
         else:
             self._fleet.outcomes[f"sent again after {status.decode()}"] += 1
             asyncio.get_running_loop().call_later(AGAIN_S, self._send, self._unanswered)
+            self._unanswered = b""
 
     def _asked(self, status: bytes, body: bytes, took_s: float) -> None:
         self._unanswered = b""
         if not body.startswith(b'{"StatusCode":0'):
-            if not body.startswith(b'{"StatusCode":20'):
-                self._fleet.outcomes[f"no job: {status.decode()} {body[:200].decode()}"] += 1
-            self._fleet.without_job(self)
+            self._fleet.without_job(self, body)
             return
         self._fleet.jobs_s.append(took_s)
         job, kind = Job.of(orjson.loads(body)), self._kind
@@ -138,7 +139,7 @@ class FieldPilot(asyncio.Protocol):
         self.job, common = job, (job.job_id, self.site.name.encode(), job.attempt)
         reports = [kind.starting, *[kind.running] * (2 if job.has_input else 1), *[kind.heartbeat] * N_HEARTBEATS]
         self._calls = [lambda: kind.final.filled(*common, kind.outputs(job))]
-        self._calls += [lambda one=one: one.filled(*common) for one in reversed(reports)]  # type: ignore[misc]
+        self._calls += [partial(one.filled, *common) for one in reversed(reports)]
         self._fleet.with_job(self, job)
         self._report()
 
@@ -167,10 +168,10 @@ class FieldFleet:
         self._connecting: set[asyncio.Task[None]] = set()
         self._stopped, self._free = asyncio.Event(), asyncio.Event()  # told to end; nobody has a job
         self._n_busy = 0
-        self._seen: list[tuple[int, int]] = []  # pilots with a job, and jobs that wait for one
+        self._seen: list[tuple[int, int, int]] = []  # jobs given so far, pilots with one, jobs that wait for a pilot
         self._given: set[bytes] = set()
         self.jobs_s, self.reports_s = array("d"), array("d")
-        self.n_nothing = 0
+        self.nothing: Counter[str] = Counter()  # calls without a job, by why
         self.outcomes: Counter[str] = Counter()
 
     # -- what pilots tell
@@ -191,16 +192,20 @@ class FieldFleet:
         task.add_done_callback(self._connecting.discard)
 
     def with_job(self, pilot: FieldPilot, job: Job) -> None:
+        """A pilot was given a job."""
         self._n_busy += 1
         self._given.add(job.job_id)
         self._arrived(pilot, got_job=True)
 
-    def without_job(self, pilot: FieldPilot) -> None:
-        self.n_nothing += 1
+    def without_job(self, pilot: FieldPilot, answer: bytes) -> None:
+        """A pilot was given none: the factory sends it somewhere else."""
+        is_usual = answer.startswith(b'{"StatusCode":20')
+        self.nothing[orjson.loads(answer)["why"] if is_usual else answer[:200].decode()] += 1
         self._arrived(pilot, got_job=False)
         self._idle.append(pilot)
 
     def ended(self, pilot: FieldPilot, outcome: str) -> None:
+        """A job ended: its pilot asks again where it is."""
         self._n_busy -= 1
         self.outcomes[outcome] += 1
         if self._stopped.is_set():
@@ -245,8 +250,7 @@ class FieldFleet:
         found = await asyncio.to_thread(self._get, f"{self._dispatch}/api/v1/statistics/active_job_stats_by_site")
         waiting = {queue: sum(one.get("activated", 0) for one in kinds.values()) for queue, kinds in found.items()}
         self._allocation.set_demand(waiting)
-        if self._n_busy:
-            self._seen.append((self._n_busy, sum(waiting.values())))
+        self._seen.append((len(self.jobs_s), self._n_busy, sum(waiting.values())))
 
     def _get(self, url: str) -> Any:
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self._token}"})
@@ -254,11 +258,13 @@ class FieldFleet:
             return orjson.loads(answer.read())["data"]
 
     def _told(self) -> dict[str, Any]:
-        busy, waiting = (sum(one) / len(self._seen) for one in zip(*self._seen, strict=True)) if self._seen else (0, 0)
+        n_jobs = len(self.jobs_s)
+        middle = [one for given, *one in self._seen if 0.15 * n_jobs <= given <= 0.85 * n_jobs] or [[0, 0]]
+        busy, waiting = (sum(one) / len(middle) for one in zip(*middle, strict=True))
         return {
-            "jobs": len(self.jobs_s), "outcomes": dict(self.outcomes), "nothing": self.n_nothing,
+            "jobs": n_jobs, "outcomes": dict(self.outcomes), "nothing": dict(self.nothing),
             "busy": busy / len(self._pilots), "waiting": waiting, "left": self._n_busy,
-            "given_twice": len(self.jobs_s) - len(self._given),
+            "given_twice": n_jobs - len(self._given),
             "get_job_s": _shares(self.jobs_s), "report_s": _shares(self.reports_s), "cpu_s": time.process_time(),
         }  # fmt: skip
 

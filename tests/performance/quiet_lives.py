@@ -1,5 +1,6 @@
-"""Ten lives a second: how long a task waits for its first activated job, and a job that was reported until it is
-finished. What collects under load must not make anybody wait who is nearly alone.
+"""Ten lives a second: how long a task waits for its first job, a reported job until it is finished.
+
+What collects under load must not make anybody wait who is nearly alone.
 """
 
 from __future__ import annotations

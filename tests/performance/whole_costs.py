@@ -1,4 +1,4 @@
-"""What whole lives cost: transactions, events, WAL, flushes and processor time, between two moments of the work."""
+"""What whole lives cost between two moments: transactions, events, WAL, flushes, processor time."""
 
 from __future__ import annotations
 

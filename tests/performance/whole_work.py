@@ -1,4 +1,4 @@
-"""Work for whole lives: analysis tasks of one file a job, and whether each of their jobs ended once and well."""
+"""Work for whole lives: tasks of one file a job, and whether each job ended once and well."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _analysis_task(name: str, dataset: str) -> dict[str, Any]:
 
 
 async def faults(database: asyncpg.Connection, task_ids: Sequence[int], n_files: int) -> list[str]:
-    """What is not as it must be once the tasks are done: a job for each file, each finished, counted and registered."""
+    """What is wrong once the tasks are done. Each file must have one job, finished, counted and registered."""
     expected = dict.fromkeys(("jobs", "different jobs", "finished jobs", "finished input files"), n_files)
     expected |= {f"finished {type_} files": n_files for type_ in ("output", "log")}
     expected |= {f"registered {type_} {one}": n_files for type_ in ("output", "log") for one in _REGISTERED_COUNTS}
