@@ -9,7 +9,7 @@ overloads, empty_queues, preassigned_tasks, passed_over and retention_*.
 
 =============  ====================================================================================================
 `acting`       actions: name, period and work of each; what it found and did
-`handlers`     tasks whose time has come or is over, what is said again
+`handlers`     tasks whose time has come or is over; production throttled by its attempts (`policy/tasks.py`)
 `expiring`     jobs whose time is over, and those of queues that have too many
 `sweeping`     events that seem to be lost, said again
 `filling`      production sent to queues that are nearly empty

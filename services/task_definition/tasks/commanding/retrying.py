@@ -80,8 +80,9 @@ class TaskRetries:
           wait for staging are taken as staged if disable_staging_mode asks for it.
         * Output datasets that were closed are open again.
         * Priority and share are what the task was given, unless keep_gshare_priority keeps those of now.
-        * It goes on where it was: ready, scouting without scout data, assigning without a nucleus, topreprocess before
-          its pre-processing. Its children are retried, but aborted, broken and failed ones.
+        * It is ready then, or assigning without a nucleus, topreprocess before its pre-processing; one that was
+          exhausted while it scouted or ran goes on there (`retried_status`). Its children are retried, but aborted,
+          broken and failed ones.
         * Ranges of its files are processed again, unless notDiscardEvents keeps those that were processed;
           discard_events discards these too (job_generation: `kinds/event_service`).
         """
