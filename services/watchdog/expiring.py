@@ -228,7 +228,8 @@ class ExpiringJobs:
     async def _allotted(self, work: UnitOfWork) -> tuple[datetime, Sequence[tuple[rebrokerage.Overload, int]]]:
         """What is left of the last judgement, and when that was; it is judged anew if it is time for that.
 
-        Where too much time passed, because whoever judged was killed, what is left is judged anew at once.
+        Where too much time passed, because whoever judged was killed, what is left is judged anew at once: no more jobs
+        end than were left.
         """
         judged_at, left = await store.overloads_left(work.connection)
         if judged_at is not None and work.now - judged_at <= JUDGED_FOR:
@@ -237,10 +238,11 @@ class ExpiringJobs:
         period_s = 0.0 if left else periods.rebrokerage_period_s
         if await store.start_run(work.connection, "overloaded_queues", period_s) is None:
             return work.now, ()
-        found = await self._overloads(work)
-        if left and not found:
+        most = min(periods.most_jobs, sum(n_jobs for _, n_jobs in left)) if left else periods.most_jobs
+        allotted = rebrokerage.within(await self._overloads(work), most)
+        if left and not allotted:
             await store.put_overloads(work.connection, (), work.now)
-        return work.now, rebrokerage.within(found, periods.most_jobs)
+        return work.now, allotted
 
     async def _overloads(self, work: UnitOfWork) -> Sequence[rebrokerage.Overload]:
         """Judge all queues."""

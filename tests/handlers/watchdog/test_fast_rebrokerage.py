@@ -265,6 +265,18 @@ async def test_what_was_left_of_a_judgement_that_is_old_is_judged_anew(
     assert await look(stage) == []
 
 
+async def test_judged_anew_no_more_are_closed_than_a_run_may(
+    stage: Stage, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.watchdog.expiring.SLICE", 2)
+    await stage.set("MAX_JOBS_PER_RUN", 4)
+    closed = []
+    for _ in range(4):
+        closed.append(await look(stage))
+        stage.clock.forward(seconds=61)
+    assert closed == [overloaded[:2], overloaded[2:4], [], []], "6 are too many, and a run may close 4"
+
+
 async def test_another_leader_goes_on_with_what_was_judged_and_judges_nothing_twice(
     stage: Stage, overloaded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
