@@ -46,8 +46,7 @@ async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGri
         return
     reasons: dict[int, str] = {}
     tasks = await _failing(work, limits, grid, lately.since(limits))
-    if len(tasks) < store.MOST_TASKS:
-        work.after_commit(partial(lately.looked, limits, work.now))
+    all_found = len(tasks) < store.MOST_TASKS
     found = {task.task_id: pauses(task, limits.get(task.gshare, limits[""])) for task in tasks}
     of_types: dict[str, str] = {}
     for task in tasks:
@@ -63,12 +62,15 @@ async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGri
             task_ids=sorted(reasons), most=store.MOST_TASKS,
         )  # fmt: skip
         if len(others) >= store.MOST_TASKS:
+            all_found = False
             # The rest is found by those that fail: they go on until the others of their type are no more.
             last = others[-1]["request_type"]
             for task in tasks:
                 if task.request_type is not None and task.request_type >= last:
                     reasons.pop(task.task_id, None)
         reasons |= {other["task_id"]: of_types[other["request_type"]] for other in others}
+    if all_found:
+        work.after_commit(partial(lately.looked, limits, work.now))
     for task_id, reason in sorted(reasons.items()):
         work.emit(TaskCommandRequested(task_id=task_id, command="pause", requested_by=REQUESTED_BY, reason=reason))
 

@@ -158,6 +158,21 @@ async def test_large_tasks_that_do_well_or_are_almost_done_do_not_hide_small_one
     assert list(await paused(stage)) == [small]
 
 
+async def test_a_task_that_fails_alone_is_found_again_while_others_of_its_request_type_are_left(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(due, "MOST_TASKS", 2)
+    long_ago = {"request_type": "hash-1", "state_change_time": stage.clock.now - timedelta(hours=1)}
+    first = await failing(connection, **long_ago)
+    others = [await rows.task(connection, status="running", prod_source_label="managed", **long_ago) for _ in range(3)]
+    await stage.set(f"{RATE}_managed", 50)
+    for expected in (others[:2], [first, others[2]], []):
+        found = await paused(stage)
+        assert sorted(found) == sorted(expected)
+        await rows.change(connection, "UPDATE tasks SET status = 'paused' WHERE task_id = ANY($1)", sorted(found))
+        stage.clock.forward(hours=1)
+
+
 async def test_a_task_that_fails_goes_on_until_all_others_of_its_request_type_pause(
     stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
