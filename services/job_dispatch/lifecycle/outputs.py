@@ -89,11 +89,14 @@ class Outputs:
         await move_jobs(work, jobs, sorted(jobs), "failed", reason="its queue has no storage for output", blames=blames)
 
     async def refused(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """End holding jobs whose datasets take no files any more: nobody would find what they wrote."""
+        """End holding jobs whose datasets take no files any more: nobody would find what they wrote.
+
+        These attempts count, as no closed dataset opens by itself: the catalogue refuses what is tried again, too.
+        """
         locked = await store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         reason = "a dataset of its output is closed, or not there any more"
-        blames = dict.fromkeys(jobs, Blame("dispatch", CLOSED_DATASET, reason))
+        blames = dict.fromkeys(jobs, Blame("catalogue", CLOSED_DATASET, reason))
         await move_jobs(work, jobs, sorted(jobs), "failed", reason=reason, blames=blames)
 
     async def names_taken(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ from services.job_generation.retry.types import SOURCES, FailedWork, JobError, R
 from shared.model.job_report import JobReport
 
 #: jobs that Orrery ended itself
-OWN_SOURCES = frozenset({"watchdog", "dispatch", "brokerage", "generation"})
+OWN_SOURCES = frozenset({"watchdog", "dispatch", "brokerage", "generation", "catalogue"})
 TOLD = 200
 
 

@@ -26,7 +26,7 @@ CREATE TABLE jobs_archive (
     results_applied_at timestamptz,            -- when its files were counted
     worker text,                               -- the pilot that had it
     command text,                              -- what the pilot was to be told
-    error_source text,                         -- pilot, payload, brokerage, dispatch, watchdog, user
+    error_source text,                         -- pilot, payload, brokerage, dispatch, watchdog, catalogue, user
     error_code int,                            -- the code that the source has for it
     error_dialog text,                         -- what went wrong, for people
     archived_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it came here

@@ -93,7 +93,7 @@ CREATE TABLE jobs (
     results_applied_at timestamptz,            -- when its files were counted; NULL: not yet
     worker text,                               -- the pilot that has it
     command text,                              -- to tell the pilot at its next report
-    error_source text,                         -- pilot, payload, brokerage, dispatch, watchdog, user
+    error_source text,                         -- pilot, payload, brokerage, dispatch, watchdog, catalogue, user
     error_code int,                            -- the code that the source has for it
     error_dialog text,                         -- what went wrong, for people
     order_key_id int NOT NULL DEFAULT 0,       -- the order key it is served by; 0: its share alone decides

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.job_dispatch.app import Parts
+from services.job_generation.policy.outcomes import Attempts, Ended, FileOutcome, of_input
 from shared.events import Event, JobsGenerated, OutputsRegistered, TaskCommanded, TransfersCompleted
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.handlers.job_dispatch.slices import work_off
@@ -200,8 +201,12 @@ async def test_jobs_whose_datasets_take_no_files_any_more_fail_with_that_reason(
         await handle(rows, parts.handlers.on_outputs_registered, event)
     assert await rows.statuses([stored, refused]) == ["finished", "failed"]
     row = await rows.row(refused)
-    assert (row["error_source"], row["error_code"]) == ("dispatch", 104)
+    assert (row["error_source"], row["error_code"]) == ("catalogue", 104)
     assert row["error_dialog"] == "a dataset of its output is closed, or not there any more"
+    file, n_tries = FileOutcome("ready", Attempts(0, 3)), 0
+    while file.status == "ready":
+        file, n_tries = of_input(Ended("failed", row["error_source"]), file.attempts), n_tries + 1
+    assert n_tries == 3, "a closed dataset does not open by itself"
 
 
 async def test_jobs_that_wrote_names_of_others_fail_as_their_payload_made_them_and_their_log_is_asked_for(
