@@ -3,6 +3,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from services.task_definition.tasks.store.explanations import SQL
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
@@ -11,6 +12,7 @@ from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define
 from tests.handlers.task_definition.world import production
 from tests.rows import archived_job, change, chunk, insert, job
+from tests.rows_read import rows_read
 
 DECISION = {
     "plugin": "production", "seed": 1, "world_version": 1, "outcome": "chosen",
@@ -229,6 +231,22 @@ async def test_a_job_is_told_with_those_it_follows_those_that_follow_it_and_thos
     assert siblings == {first: [with_it], second: [beside], third: [alone]}
     assert f"follows job {first} (retry, failed at Q1)" in told[second]["text"]
     assert f"followed by job {third} (retry, running at " in told[second]["text"]
+
+
+async def test_of_jobs_that_many_follow_no_more_are_read_than_are_told(database: Database) -> None:
+    async with database.read() as connection:
+        await change(
+            connection,
+            "INSERT INTO job_retry_history (task_id, old_job_id, new_job_id)"
+            " SELECT 1, (n - 2) / 30 + 1, n FROM generate_series(2, 27931) n",
+        )
+        await connection.execute("ANALYZE job_retry_history")
+        given = {"job_id": 1, "most_steps": 3, "at_most": 5}
+        arguments = tuple(map(given.get, SQL.parameters("chain_of_job")))
+        n_rows = await rows_read(connection, SQL.text("chain_of_job"), arguments)
+        places = [row["place"] for row in await connection.fetch(SQL.text("chain_of_job"), *arguments)]
+    assert n_rows <= 200, f"it reads {n_rows} rows"
+    assert places == [1] * 5, "each of 30 is followed by 30, and these are, too"
 
 
 async def test_where_a_job_runs_is_told_to_its_owner_and_to_production_alone(

@@ -269,28 +269,41 @@ SELECT at, from_status, to_status, actor, reason, cause_event_id
 
 -- name: chain_of_job
 -- Jobs that this one follows (place below 0) and that follow it (above 0), by retries and merges, the nearest first; live
--- and archived. Indexes job_retry_history_pkey, job_retry_history_old.
+-- and archived. From each job, and in each step, at most as many are followed as are told. Indexes
+-- job_retry_history_pkey, job_retry_history_old.
 -- told by: DETAILS
 WITH RECURSIVE earlier AS (
-        SELECT old_job_id AS job_id, relation_type, -1 AS place FROM job_retry_history WHERE new_job_id = :job_id
+        (SELECT old_job_id AS job_id, relation_type, -1 AS place FROM job_retry_history
+          WHERE new_job_id = :job_id LIMIT :at_most::int)
         UNION
-        SELECT h.old_job_id, h.relation_type, e.place - 1
-          FROM earlier e JOIN job_retry_history h ON h.new_job_id = e.job_id WHERE e.place > -:most_steps::int),
+        SELECT * FROM (
+               SELECT h.old_job_id, h.relation_type, e.place - 1
+                 FROM earlier e
+                CROSS JOIN LATERAL (SELECT old_job_id, relation_type FROM job_retry_history
+                                     WHERE new_job_id = e.job_id LIMIT :at_most::int) h
+                WHERE e.place > -:most_steps::int LIMIT :at_most::int) nearest),
     later AS (
-        SELECT new_job_id AS job_id, relation_type, 1 AS place FROM job_retry_history WHERE old_job_id = :job_id
+        (SELECT new_job_id AS job_id, relation_type, 1 AS place FROM job_retry_history
+          WHERE old_job_id = :job_id LIMIT :at_most::int)
         UNION
-        SELECT h.new_job_id, h.relation_type, l.place + 1
-          FROM later l JOIN job_retry_history h ON h.old_job_id = l.job_id WHERE l.place < :most_steps::int),
+        SELECT * FROM (
+               SELECT h.new_job_id, h.relation_type, l.place + 1
+                 FROM later l
+                CROSS JOIN LATERAL (SELECT new_job_id, relation_type FROM job_retry_history
+                                     WHERE old_job_id = l.job_id LIMIT :at_most::int) h
+                WHERE l.place < :most_steps::int LIMIT :at_most::int) nearest),
     chain AS (
         (SELECT * FROM earlier ORDER BY place DESC, job_id DESC LIMIT :at_most::int)
         UNION ALL
-        (SELECT * FROM later ORDER BY place, job_id LIMIT :at_most::int))
-SELECT c.job_id, c.relation_type, c.place, j.status, j.queue, j.attempt_number, j.end_time, j.error_dialog
-  FROM chain c
-  LEFT JOIN LATERAL (
-        SELECT status, queue, attempt_number, end_time, error_dialog FROM jobs WHERE job_id = c.job_id
+        (SELECT * FROM later ORDER BY place, job_id LIMIT :at_most::int)),
+    known AS MATERIALIZED (
+        SELECT job_id, status, queue, attempt_number, end_time, error_dialog FROM jobs
+         WHERE job_id = ANY(ARRAY(SELECT job_id FROM chain))
         UNION ALL
-        SELECT status, queue, attempt_number, end_time, error_dialog FROM archived_jobs(ARRAY[c.job_id])) j ON true
+        SELECT job_id, status, queue, attempt_number, end_time, error_dialog
+          FROM archived_jobs(ARRAY(SELECT job_id FROM chain)))
+SELECT c.job_id, c.relation_type, c.place, j.status, j.queue, j.attempt_number, j.end_time, j.error_dialog
+  FROM chain c LEFT JOIN known j USING (job_id)
  ORDER BY c.place, c.job_id;
 
 -- name: siblings_of_job
