@@ -220,7 +220,9 @@ class ReconcilingSweep:
             if await store.start_run(work.connection, watch, self._limits.periods.sweep_period_s) is not None:
                 round_.kinds.extend(kind for kind in sweeps.SWEEPS if kind.partition == partition)
                 kinds = [one.kind for one in round_.kinds]
-                await sweep_store.SQL.run(work.connection, "forget_marks", kinds=kinds)
+                # one partition alone deletes marks of no kind: both would wait for each other
+                all_kinds = [one.kind for one in sweeps.SWEEPS] if partition == sweeps.TASKS else None
+                await sweep_store.SQL.run(work.connection, "forget_marks", kinds=kinds, all_kinds=all_kinds)
                 round_.left.clear()
             elif round_.left:
                 round_.kinds.append(round_.left.popleft())

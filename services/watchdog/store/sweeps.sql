@@ -258,5 +258,8 @@ SELECT entity_id FROM sweep_marks
 DELETE FROM sweep_marks WHERE kind = :kind AND entity_id = ANY(:entity_ids::bigint[]);
 
 -- name: forget_marks
--- Marks of these kinds that are older than any wait between two announcements. Index sweep_marks_old.
-DELETE FROM sweep_marks WHERE swept_at < orrery_now() - interval '2 days' AND kind = ANY(:kinds::text[]);
+-- Marks of these kinds that are older than any wait between two announcements, and such of kinds that are not of all that
+-- sweeps have (NULL: none of these). Index sweep_marks_old.
+DELETE FROM sweep_marks
+ WHERE swept_at < orrery_now() - interval '2 days'
+   AND (kind = ANY(:kinds::text[]) OR kind <> ALL(:all_kinds::text[]));

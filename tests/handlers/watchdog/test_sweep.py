@@ -544,7 +544,7 @@ async def test_each_partition_forgets_the_old_marks_of_its_own_kinds(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     """Both run beside each other, and would wait for each other's rows."""
-    for number, kind in enumerate(("registered_tasks", "holding_jobs")):
+    for number, kind in enumerate(("registered_tasks", "holding_jobs", "no_such_kind")):
         mark = {"kind": kind, "entity_id": number, "swept_at": START - timedelta(days=3)}
         await rows.insert(connection, "sweep_marks", mark)
     await stage.run(stage.watchdog.sweep_tasks)
