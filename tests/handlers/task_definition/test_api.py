@@ -153,9 +153,16 @@ async def test_a_name_like_many_others_is_looked_for_among_the_newest_where_it_i
         assert await named("ben*user*") == await named("ben*rare", quickly="true") == (1, False)
         assert await named("_ben", quickly="true") == (1, True)
         assert await named("user.ben.1", 3, quickly="true") == (3, False)
+        assert await named("ben*user*", quickly="true", user_name="u") == (1, False), "few are u's"
         for query, n_found in (({"quickly": "true"}, 0), ({}, 1)):
             answer = await get(operator, "catalogue/datasets", name="*ben*user*", **query)
             assert (len(answer["data"]), "the newest" in answer["message"]) == (n_found, bool(query))
+        whole = await get(operator, "catalogue/datasets", name="demo:user.ben.1", quickly="true")
+        assert [one["name"] for one in whole["data"]] == ["user.ben.1"], "a whole name is found wherever it is"
+    async with client_of(service, authority, "eve", groups=["other"]) as stranger:
+        for path, n_told in (("task/list", 0), ("catalogue/datasets", 1)):  # the datasets are of no VO
+            answer = await get(stranger, path, name="*ben*user*", quickly="true")
+            assert (len(answer["data"]), answer["message"]) == (n_told, ""), "which way is taken tells of others"
 
 
 async def test_an_explanation_says_between_which_times_a_task_ends(

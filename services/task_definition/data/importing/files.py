@@ -206,16 +206,17 @@ async def list_datasets(
 ) -> tuple[list[dict[str, Any]], bool]:
     """Datasets and containers of the caller's VOs, of none, and those opened for all, by name.
 
-    `quickly`: a name like many others is looked for among the newest alone; the second is whether that left some out.
+    `quickly`: a part like many names is looked for among the newest alone; the second is whether that left some out.
+    Not for those who may not read all names: which way is taken tells of the names of others.
     """
-    like = None if pattern is None else like_of(bare_name(pattern))
+    vos, bare = access.vos_of_members(caller), "" if pattern is None else bare_name(pattern)
+    like = None if pattern is None else like_of(bare)
     names: dict[str, Any] = {"pattern": like, "common_pattern": None, "common_after": None}
-    if quickly and pattern is not None:
+    if quickly and vos is None and "*" in bare:
         newest = await SQL.rows(connection, "newest_names", at_most=common_names.SAMPLED)
-        if common_names.is_common(pattern, [row["name"] for row in newest]):
-            after = newest[0]["dataset_id"] - common_names.NEWEST
+        after = newest[0]["dataset_id"] - common_names.NEWEST if newest else 0
+        if after > 0 and common_names.is_common(bare, [row["name"] for row in newest]):
             names = {"pattern": None, "common_pattern": like, "common_after": after}
-    vos = access.vos_of_members(caller)
     found = [dict(row) for row in await SQL.rows(connection, "list_datasets", **names, vos=vos, at_most=at_most)]
     return found, names["common_pattern"] is not None and len(found) < at_most
 

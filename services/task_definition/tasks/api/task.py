@@ -259,11 +259,11 @@ class TaskRoutes:
         """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone.
 
         Without `jobs` files are counted alone, without `counts` nothing. `quickly`: a `name` that has all in common
-        with many is looked for among the newest 100,000 tasks, and `message` says so.
+        with many is looked for among the newest 100,000 tasks, and `message` says so, for those who may read all.
         """
         wanted = replace(wanted, at_most=limit, skip=offset)
         async with self._database.read() as connection:
-            asked = await store_reads.quick(connection, wanted) if quickly else wanted
+            asked = await store_reads.quick(connection, wanted, caller) if quickly else wanted
             found = await store_reads.list_tasks(connection, asked, caller, counts=counts, jobs=jobs)
         is_cut = asked.common_name is not None and len(found) < limit
         return Envelope(found, only_newest("tasks") if is_cut else "")

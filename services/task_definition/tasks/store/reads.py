@@ -166,14 +166,19 @@ def _pattern(name: str | None) -> str | None:
     return escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
 
 
-async def quick(connection: asyncpg.Connection, wanted: TaskFilter) -> TaskFilter:
-    """Give the same filter, or one for the newest tasks alone where the index would find most names."""
-    if wanted.name is None:
+async def quick(connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller) -> TaskFilter:
+    """Give the same filter, or one for the newest tasks alone where the index would find most names.
+
+    The same for those who may not read all names: which way is taken tells of the names of others. And where other
+    words of the filter leave few tasks.
+    """
+    is_narrow = wanted.user_name is not None or wanted.req_id is not None or wanted.task_ids is not None
+    if wanted.name is None or is_narrow or not Reach.of(caller).is_all:
         return wanted
     rows = await SQL.rows(connection, "newest_names", before_id=wanted.before_id, at_most=common_names.SAMPLED)
-    if not common_names.is_common(wanted.name, [row["name"] for row in rows]):
+    after = rows[0]["task_id"] - common_names.NEWEST if rows else 0
+    if after <= 0 or not common_names.is_common(wanted.name, [row["name"] for row in rows]):
         return wanted
-    after = rows[0]["task_id"] - common_names.NEWEST
     return replace(wanted, name=None, common_name=wanted.name, common_after=after)
 
 
