@@ -10,7 +10,7 @@ from collections.abc import Callable
 #: arrivals are counted over so long
 OVER_S = 1.0
 #: where the machine is so busy that a transaction takes long, the next waits this many times as long, up to a limit
-REST, LONGEST_REST_S = 8.0, 0.6
+REST, LONGEST_REST_S = 3.0, 0.4
 
 
 class Pace:
