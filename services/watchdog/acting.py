@@ -33,6 +33,8 @@ MOST_SLICES, MOST_SECONDS, MOST_IDS = 200, 20.0, 1000
 #: what began before a look and was committed after it is seen by the next one
 OVERLAP = timedelta(minutes=2)
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
+#: what a search of what changed misses is found within so long
+ALL_EVERY = timedelta(hours=1)
 #: fields of events that name what they are about
 _ABOUT = ("job_ids", "failed_job_ids", "task_id", "chunk_id", "transfer_ids")
 
@@ -66,19 +68,26 @@ class SliceTime:
 class Lately:
     """Since when a search asks about what changed: since its last look.
 
-    Where it judged otherwise then, it asks about all. `judged_by`: what the answer depends on besides rows.
+    Where it judged otherwise then, it asks about all, and once an hour: not all that it goes by has a time of change.
+    `judged_by`: what the answer depends on besides rows.
     """
 
     judged_by: object = None
     until: datetime = EVER
+    all_until: datetime = EVER
 
-    def since(self, judged_by: object) -> datetime:
+    def since(self, judged_by: object, now: datetime) -> datetime:
         """From when on changes are asked about."""
-        return EVER if judged_by != self.judged_by else max(EVER, self.until - OVERLAP)
+        return EVER if self._asks_about_all(judged_by, now) else max(EVER, self.until - OVERLAP)
 
     def looked(self, judged_by: object, now: datetime) -> None:
         """Note that all that changed until now was judged."""
+        if self._asks_about_all(judged_by, now):
+            self.all_until = now
         self.judged_by, self.until = judged_by, now
+
+    def _asks_about_all(self, judged_by: object, now: datetime) -> bool:
+        return judged_by != self.judged_by or now - self.all_until > ALL_EVERY
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ class Watchdog:
         if not every:
             return 0, False
         rows = await store.SQL.rows(
-            work.connection, "throttle_candidates", every_attempts=every, since=self._throttled.since(every),
+            work.connection, "throttle_candidates", every_attempts=every, since=self._throttled.since(every, work.now),
             most=store.MOST_TASKS,
         )  # fmt: skip
         more = len(rows) >= store.MOST_TASKS

@@ -31,8 +31,8 @@ WAIT_FOR_EXHAUSTED_S = Parameter(
 )
 
 
-def _every(key: str, default_s: float, means: str, low: float = 0.0) -> Parameter[float]:
-    return Parameter(COMPONENT, key, default_s, "s", means, low)
+def _every(key: str, default_s: float, means: str, low: float = 0.0, high: float | None = None) -> Parameter[float]:
+    return Parameter(COMPONENT, key, default_s, "s", means, low, high)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Periods:
         _every("FAST_REBRO_PERIOD_S", 2400.0, "between looks at overloaded queues"), float
     )
     rebrokerage_again_s: float = set_by(CAME_BACK_S, float)
-    pending_period_s: float = set_by(_every("PENDING_PERIOD_S", 5.0, "between looks at waiting tasks"), float)
+    pending_period_s: float = set_by(
+        _every("PENDING_PERIOD_S", 5.0, "between looks at waiting tasks", 0.0, 60.0), float
+    )
     throttle_period_s: float = set_by(_every("THROTTLE_PERIOD_S", 300.0, "between looks at failing tasks"), float)
     #: a multiple of so many attempts throttles a production task
     throttle_attempts: int = set_by(

@@ -45,7 +45,7 @@ async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGri
     if not any(one.is_on for one in limits.values()):
         return
     reasons: dict[int, str] = {}
-    tasks = await _failing(work, limits, grid, lately.since(limits))
+    tasks = await _failing(work, limits, grid, lately.since(limits, work.now))
     all_found = len(tasks) < store.MOST_TASKS
     found = {task.task_id: pauses(task, limits.get(task.gshare, limits[""])) for task in tasks}
     of_types: dict[str, str] = {}
