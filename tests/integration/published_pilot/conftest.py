@@ -75,11 +75,16 @@ class System:
     def submit(self, task: dict[str, Any]) -> tuple[int, int]:
         """The id of the task and of its job, which pilots may take."""
         task_id = int(self.post("task/submit", {"task_parameters": task}))
+        return task_id, self.activated(task_id)
+
+    def activated(self, task_id: int) -> int:
+        """The one job of a task that pilots may take, once there is one."""
         deadline = time.monotonic() + STATUS_WITHIN_S
         while not (jobs := self.get("job/list", task_id=task_id, status="activated")):
             assert time.monotonic() < deadline, self.get("task/get_details", task_id=task_id)
             time.sleep(0.2)
-        return task_id, int(jobs[0]["job_id"])
+        [job] = jobs
+        return int(job["job_id"])
 
     def give_keys(self) -> None:
         """Let pilots have the key of the object store."""
