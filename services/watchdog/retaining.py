@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: of one slice; one that took longer is followed by smaller ones
 MOST_ROWS, FEWEST_ROWS = 500, 20
-#: between two slices, times as long as the one before took: a million jobs still leave within a quarter of an hour
+#: between two slices, times as long as the one before took
 REST_OF_RETENTION = 4.0
 TABLES_BY_DAY = {table.name: table for table in partitions.DAILY_TABLES}
 

@@ -20,6 +20,8 @@ LEASE_S = 10.0
 RENEW_EVERY_S = 3.0
 FIRST_RUN_WITHIN_S = 2.0
 LONGEST_RETRY_S = 30.0
+#: between two slices, however long the one before waited
+LONGEST_REST_S = 2.0
 
 
 class RunOutcome(StrEnum):
@@ -57,7 +59,8 @@ class PeriodicRunner:
             started = time.monotonic()
             outcome = await self.run_once(periodic, name)
             if outcome is RunOutcome.MORE:
-                failures, delay_s = 0, periodic.rest * (time.monotonic() - started)
+                failures = 0
+                delay_s = min(LONGEST_REST_S, periodic.rest * (time.monotonic() - started))
             elif outcome is RunOutcome.DONE:
                 failures = 0
                 delay_s = max(0.0, periodic.every_s - (time.monotonic() - started))
