@@ -200,6 +200,7 @@ class WaitIndex:
             for held, labels in causes.queues:
                 for label in labels:
                     self._at.setdefault(label, {}).setdefault(held, {})[key] = group
+        one = replace(one, causes=causes)
         self.waiting[one.key] = one
         self._arrived.append(one)
         group.push(one)
