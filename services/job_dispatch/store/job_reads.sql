@@ -32,7 +32,8 @@ WITH found AS (
         AND (:error_kind::text IS NULL
              OR (job_id = ANY(ARRAY(SELECT f.job_id FROM jobs f
                                      WHERE f.task_id = :task_id AND f.status = 'failed'
-                                       AND (:queue::text IS NULL OR f.queue = :queue) LIMIT :looked_at::int))
+                                       AND (:queue::text IS NULL OR f.queue = :queue
+                                            OR (f.queue IS NULL AND :queue = :no_queue::text)) LIMIT :looked_at::int))
                  AND (error_source, error_code) IS NOT DISTINCT FROM (:error_source::text, :error_code::int)
                  AND orrery_error_kind(coalesce(error_dialog, '')) = :error_kind))
         AND (:owner::text IS NULL
