@@ -258,10 +258,10 @@ async def test_explain_says_why_a_task_is_not_sent(
     one = await task(connection, *values.pop("storages", ()), **values)
     assert one not in await filled(stage)
     text = await explained(connection, stage, one)
-    assert f"not sent to an empty queue: {why} (since 2026-03-01 12:30:00 UTC)" in text
+    assert f"not sent to an empty queue: {why} (at each look since 2026-03-01 12:30:00 UTC)" in text
     stage.clock.forward(minutes=10)
     await look(stage)
-    assert f"{why} (since 2026-03-01 12:30:00 UTC)" in await explained(connection, stage, one)
+    assert f"{why} (at each look since 2026-03-01 12:30:00 UTC)" in await explained(connection, stage, one)
 
 
 async def explained(connection: asyncpg.Connection, stage: Stage, task_id: int) -> str:
@@ -276,10 +276,11 @@ async def test_explain_says_that_no_queue_is_empty_and_nothing_of_a_task_that_wa
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     one = await task(connection, ready=49)
-    assert (await explained(connection, stage, one)).endswith("not sent to an empty queue: no queue is nearly empty")
+    told = await explained(connection, stage, one)
+    assert told.endswith("not sent to an empty queue: no queue is known to be nearly empty")
     await look(stage)
     told = await explained(connection, stage, one)
-    assert told.endswith("not sent to an empty queue: no queue has been nearly empty for long enough")
+    assert told.endswith("no queue has been nearly empty for long enough, or its turn has not come")
     stage.clock.forward(minutes=30)
     assert await look(stage) == []
     await rows.change(connection, "UPDATE task_datasets SET n_files_to_be_used = 100")

@@ -135,7 +135,8 @@ async def test_explain_says_why_a_task_of_a_busy_share_goes_on(stage: Stage, con
     assert await withheld(stage) == []
     explanation = Explanation(KnownGrid(NullCache()))
     found = await explanation.task(connection, one, OPERATOR)
-    why = "not withheld: some of its input is beside queues that are not busy, or no copy of it is known (since"
+    where = "some of its input is beside queues that are not busy, or no copy of it is known"
+    why = f"not withheld: {where} (at each look since"
     assert found is not None and why in found["text"]
     await connection.execute("DELETE FROM catalogue.dataset_replicas WHERE storage = 'DISK2'")
     assert await withheld(stage) == [one]

@@ -16,7 +16,7 @@ from shared.model.task_spec_problems import problem
 
 #: tasks that may write one dataset, so that who asks for them reads no more
 MOST_WRITERS = 500
-TOO_MANY = f"{MOST_WRITERS} tasks write this dataset; allowed: one that fewer write"
+TOO_MANY = f"{MOST_WRITERS} tasks write this dataset or did before they were archived; allowed: one that fewer write"
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
 def passed_over_line(one: Facts) -> str:
     """Why an action of the watchdog did not choose the task."""
     what = {"queue_filler": "not sent to an empty queue", "withheld": "not withheld"}[one["action"]]
-    since = f" (since {moment(one['since'])})" if one["since"] is not None else ""
+    since = f" (at each look since {moment(one['since'])})" if one["since"] is not None else ""
     return f"{what}: {one['reason']}{since}"
 
 

@@ -38,14 +38,15 @@ SELECT cause, since, status, attempts, next_at, ended_at, reason FROM notices
 
 -- name: passed_over_of_task
 -- Why the watchdog did not send the task to an empty queue (queue filler), or withhold it, when it last looked at it, and
--- since when that is so. Who may be chosen is as in its searches. Index passed_over_pkey.
+-- since when each look ended so. What it looks at no more is not told, where the task shows that. Index passed_over_pkey.
 -- told by: DETAILS
 SELECT p.action, p.reason, p.since FROM passed_over p JOIN tasks t USING (task_id)
  WHERE p.task_id = :task_id AND t.status IN ('ready', 'scouting', 'running')
-   AND (p.action <> 'queue_filler' OR coalesce(t.site, '') = '' AND EXISTS (SELECT FROM empty_queues))
+   AND (p.action <> 'queue_filler'
+        OR t.status <> 'scouting' AND coalesce(t.site, '') = '' AND EXISTS (SELECT FROM empty_queues))
 UNION ALL
-SELECT 'queue_filler', CASE WHEN e.is_any THEN 'no queue has been nearly empty for long enough' ELSE 'no queue is nearly empty' END,
-       NULL
+SELECT 'queue_filler', CASE WHEN e.is_any THEN 'no queue has been nearly empty for long enough, or its turn has not come'
+                            ELSE 'no queue is known to be nearly empty' END, NULL
   FROM tasks t CROSS JOIN (SELECT EXISTS (SELECT FROM empty_queues) AS is_any) e
  WHERE t.task_id = :task_id AND t.prod_source_label = 'managed' AND t.event_service = 0 AND coalesce(t.site, '') = ''
    AND t.status IN ('ready', 'running')
