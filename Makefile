@@ -12,8 +12,8 @@ N ?=
 ARGS ?=
 # The servers of the tests are apart from those of `make up`, and do not wait for the disk.
 TEST_SERVERS := $(LOCAL) servers --directory .local/test --volatile --
-# Two more than the processors of a small machine: a quarter of the time tests wait for servers, pilots and time limits.
-IN_PARALLEL ?= 4
+# One more than the processors of a small machine: some tests wait for servers to start, others compute meanwhile.
+IN_PARALLEL ?= 3
 
 # Compiled modules are kept: dozens of processes are started here, and each would compile a thousand files again.
 unexport PYTHONDONTWRITEBYTECODE
