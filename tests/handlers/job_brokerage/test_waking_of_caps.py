@@ -72,6 +72,21 @@ async def test_a_task_that_a_cap_of_its_group_held_goes_on_when_the_group_has_fe
     assert (event.task_ids, event.cause) == ((held.task_id,), "usage of the user or group")
 
 
+async def test_a_task_that_was_woken_for_a_cap_leaves_the_room_of_queues_to_others(
+    database: Database, context: Context
+) -> None:
+    service = await begin(database, context, *QUEUES)
+    capped, other = [await wait_in_vain(database, service) for _ in range(2)]
+    await execute(
+        database,
+        "UPDATE waits SET woken_at = orrery_now(), woken_by = 'usage of the user or group', woken_for = 'user demo u',"
+        " n_jobs = 250, changed_by = pg_current_xact_id()::text::bigint WHERE task_id = $1", capped.task_id,
+    )  # fmt: skip
+    await fill(database, "Q_BETA", n_jobs=FLOOR)
+    (event,) = await hear(database, service, "Q_BETA")
+    assert (event.task_ids, event.cause) == ((other.task_id,), "room at a queue")
+
+
 @pytest.mark.parametrize("group", ["", "phys-higgs"])
 async def test_a_task_over_the_disk_quota_of_its_user_goes_on_when_there_is_space_and_not_before(
     database: Database, context: Context, group: str
