@@ -39,7 +39,7 @@ async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGri
     """Ask for the command on each such task; nothing is read while no rate is set.
 
     A task that says noAutoPause neither pauses nor makes others pause. `lately`: when all were looked at last. A task
-    that reaches the least number of jobs by one that finished is found at its next failure.
+    that reaches the least number of jobs by one that finished is found at its next failure, or within an hour.
     """
     limits = _limits(parameters)
     if not any(one.is_on for one in limits.values()):

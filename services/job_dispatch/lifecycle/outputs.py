@@ -95,7 +95,8 @@ class Outputs:
         """
         locked = await store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
-        reason = "a dataset of its output is closed, or not there any more"
+        gone = "a dataset of its output is closed, or not there any more"
+        reason = f"{gone}: its task needs another output dataset"
         blames = dict.fromkeys(jobs, Blame("catalogue", CLOSED_DATASET, reason))
         await move_jobs(work, jobs, sorted(jobs), "failed", reason=reason, blames=blames)
 

@@ -184,29 +184,29 @@ async def test_jobs_whose_data_cannot_be_moved_fail_without_blaming_the_payload(
     assert (await rows.row(assigned))["error_source"] == "dispatch"
 
 
-async def test_jobs_whose_outputs_are_at_no_storage_fail_with_that_reason(rows: Rows, parts: Parts) -> None:
+@pytest.mark.parametrize(
+    ("field", "source", "code", "tries", "dialog"),
+    [
+        # a queue may get a storage: the attempts are forgiven; a closed dataset does not open by itself: they count
+        ("without_storage_job_ids", "dispatch", 103, 53, "queue Q1 has no storage for output"),
+        ("refused_job_ids", "catalogue", 104, 3, "a dataset of its output is closed, or not there any more: its task "
+         "needs another output dataset"),
+    ],
+)  # fmt: skip
+async def test_jobs_whose_outputs_nobody_can_keep_fail_with_that_reason(
+    rows: Rows, parts: Parts, field: str, source: str, code: int, tries: int, dialog: str
+) -> None:
     stored, lost = await rows.jobs(2, status="holding")
-    event = OutputsRegistered(job_ids=(stored,), without_storage_job_ids=(lost,))
+    event = OutputsRegistered.model_validate({"job_ids": (stored,), field: (lost,)})
     for _ in range(2):  # the second time is a repeated delivery
         await handle(rows, parts.handlers.on_outputs_registered, event)
     assert await rows.statuses([stored, lost]) == ["finished", "failed"]
     row = await rows.row(lost)
-    assert (row["error_source"], row["error_dialog"]) == ("dispatch", "queue Q1 has no storage for output")
-
-
-async def test_jobs_whose_datasets_take_no_files_any_more_fail_with_that_reason(rows: Rows, parts: Parts) -> None:
-    stored, refused = await rows.jobs(2, status="holding")
-    event = OutputsRegistered(job_ids=(stored,), refused_job_ids=(refused,))
-    for _ in range(2):  # the second time is a repeated delivery
-        await handle(rows, parts.handlers.on_outputs_registered, event)
-    assert await rows.statuses([stored, refused]) == ["finished", "failed"]
-    row = await rows.row(refused)
-    assert (row["error_source"], row["error_code"]) == ("catalogue", 104)
-    assert row["error_dialog"] == "a dataset of its output is closed, or not there any more"
+    assert (row["error_source"], row["error_code"], row["error_dialog"]) == (source, code, dialog)
     file, n_tries = FileOutcome("ready", Attempts(0, 3)), 0
     while file.status == "ready":
         file, n_tries = of_input(Ended("failed", row["error_source"]), file.attempts), n_tries + 1
-    assert n_tries == 3, "a closed dataset does not open by itself"
+    assert n_tries == tries
 
 
 async def test_jobs_that_wrote_names_of_others_fail_as_their_payload_made_them_and_their_log_is_asked_for(
